@@ -54,9 +54,9 @@ class RankFailure : public std::runtime_error {
 [[noreturn]] void broken_invariant(const char* file, int line, const char* condition, const std::string& detail);
 
 // CLEAVE_CHECK(condition) or CLEAVE_CHECK(condition, "format {}", args...): always on, in every build.
-#define CLEAVE_CHECK(condition, ...)                                                                     \
-    do {                                                                                                 \
-        if (!(condition)) [[unlikely]]                                                                   \
+#define CLEAVE_CHECK(condition, ...)                                                                         \
+    do {                                                                                                     \
+        if (!(condition)) [[unlikely]]                                                                       \
             ::cleave::broken_invariant(__FILE__, __LINE__, #condition, ::cleave::detail::text(__VA_ARGS__)); \
     } while (false)
 
