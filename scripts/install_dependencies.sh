@@ -9,7 +9,7 @@ build_packages=(
     libopenmpi-dev openmpi-bin libhwloc-dev   # communication
     libdnnl-dev                               # matrix products
     libfmt-dev libxxhash-dev libpcre2-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev
-    libgtest-dev libbenchmark-dev             # tests and benchmarks
+    libgtest-dev libgmock-dev libbenchmark-dev  # tests and benchmarks
     bible-kjv                                 # the text that the demo learns
 )
 check_packages=(clang-14 clang-tidy-14 clang-format-14 libomp-14-dev libclang-rt-14-dev)
