@@ -28,7 +28,7 @@ class Kernel {
     virtual ~Kernel() = default;
     virtual std::string_view name() const = 0;
     virtual const Signature& signature() const = 0;
-    // Local shapes in, local cost out. Views may be virtual (data is null).
+    // Local shapes in, local cost out. Views may be virtual: data is not to be followed.
     virtual Cost cost(Views inputs, Views outputs) const = 0;
     // Bytes of scratch that run() needs, at most; a multiple of 64. Called with virtual views as well.
     virtual std::int64_t workspace_bytes(Views, Views) const { return 0; }

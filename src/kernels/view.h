@@ -8,7 +8,7 @@
 namespace cleave::kernels {
 
 struct View {
-    void* data = nullptr;  // null on the virtual engine
+    void* data = nullptr;  // not to be followed on the virtual engine
     DType dtype = DType::f32;
     Shape shape;    // local
     Shape global;   // the whole tensor's

@@ -15,6 +15,8 @@ class Transformer {
   public:
     // Declares the parameters and allocates their values on `engine`; initialize() or a checkpoint fills them.
     Transformer(Engine& engine, const ModelConfig& config, const ModelLayouts& layouts, DType compute);
+    Transformer(const Transformer&) = delete;  // the tape and the optimizer point to its parameters
+    Transformer& operator=(const Transformer&) = delete;
 
     Tensor logits(Tape& tape, const Tensor& tokens);  // [b t] -> [b t v]
     // scale x the sum of the label's negative log-likelihood, a scalar; labels as in cross_entropy.
