@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "base/error.h"
 
@@ -44,29 +45,22 @@ struct bf16 {
 };
 
 template <class T>
-constexpr DType dtype_of();
-template <>
-constexpr DType dtype_of<double>() { return DType::f64; }
-template <>
-constexpr DType dtype_of<float>() { return DType::f32; }
-template <>
-constexpr DType dtype_of<bf16>() { return DType::bf16; }
-template <>
-constexpr DType dtype_of<std::int64_t>() { return DType::i64; }
-template <>
-constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
-template <>
-constexpr DType dtype_of<std::uint8_t>() { return DType::u8; }
+constexpr DType dtype_of() {
+    if constexpr (std::is_same_v<T, double>) return DType::f64;
+    if constexpr (std::is_same_v<T, float>) return DType::f32;
+    if constexpr (std::is_same_v<T, bf16>) return DType::bf16;
+    if constexpr (std::is_same_v<T, std::int64_t>) return DType::i64;
+    if constexpr (std::is_same_v<T, std::int32_t>) return DType::i32;
+    if constexpr (std::is_same_v<T, std::uint8_t>) return DType::u8;
+}
 
-constexpr bool is_float(DType dtype) { return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16; }
+constexpr bool is_float(DType dtype) {
+    return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16;
+}
 
 // The type in which sums over elements of T are taken.
 template <class T>
-struct accumulator { using type = T; };
-template <>
-struct accumulator<bf16> { using type = float; };
-template <class T>
-using accumulator_t = typename accumulator<T>::type;
+using accumulator_t = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 
 // Calls f(T{}) with T the C++ type of dtype.
 template <class F>

@@ -42,7 +42,7 @@ class RunError : public std::runtime_error {
 // A rank did not do its part. The message names the rank, the operation and how long was waited.
 class RankFailure : public std::runtime_error {
   public:
-    RankFailure(int rank, std::string message) : std::runtime_error(std::move(message)), rank_(rank) {}
+    RankFailure(int rank, const std::string& message) : std::runtime_error(message), rank_(rank) {}
     // The rank that failed (the culprit, not the one that noticed), or -1 where it cannot be told.
     int rank() const { return rank_; }
 
@@ -54,9 +54,9 @@ class RankFailure : public std::runtime_error {
 [[noreturn]] void broken_invariant(const char* file, int line, const char* condition, const std::string& detail);
 
 // CLEAVE_CHECK(condition) or CLEAVE_CHECK(condition, "format {}", args...): always on, in every build.
-#define CLEAVE_CHECK(condition, ...)                                                                     \
-    do {                                                                                                 \
-        if (!(condition)) [[unlikely]]                                                                   \
+#define CLEAVE_CHECK(condition, ...)                                                                         \
+    do {                                                                                                     \
+        if (!(condition)) [[unlikely]]                                                                       \
             ::cleave::broken_invariant(__FILE__, __LINE__, #condition, ::cleave::detail::text(__VA_ARGS__)); \
     } while (false)
 

@@ -1,4 +1,4 @@
-// 64-bit hashes (XXH64) for checksums, fingerprints and random keys. Values are part of file formats: they never change.
+// 64-bit hashes (XXH64) for checksums, fingerprints and random keys. File formats hold their values: they never change.
 #pragma once
 
 #include <cstdint>

@@ -17,8 +17,8 @@ class RandomStream {
     RandomStream(std::uint64_t seed, std::string_view name, std::uint64_t step = 0);
 
     std::uint64_t bits(std::uint64_t index) const;
-    double uniform(std::uint64_t index) const;                       // [0, 1), 53 bits
-    double normal(std::uint64_t index) const;                        // mean 0, variance 1 (Box-Muller)
+    double uniform(std::uint64_t index) const;                        // [0, 1), 53 bits
+    double normal(std::uint64_t index) const;                         // mean 0, variance 1 (Box-Muller)
     std::uint64_t below(std::uint64_t index, std::uint64_t n) const;  // 0 .. n-1, n > 0; bias under n / 2^64
 
   private:
