@@ -1,0 +1,125 @@
+// The inproc transport: ranks are threads of one process and read and write each other's buffers directly.
+//
+// A collective has a place, found by its sequence number in the group, where every rank publishes its buffers, its
+// fingerprint and how far it is. A rank takes a step of its schedule as soon as the ranks it needs are far enough;
+// there is no barrier. Point-to-point messages are rendezvous: the receiver copies from the sender's buffer.
+//
+// Thread rule: an InprocEndpoint and an InprocGroup belong to one rank thread; InprocGroupState is shared.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/inproc_world.h"
+
+namespace cleave::comm {
+
+// A send that waits for its receiver.
+struct PostedSend {
+    int from;
+    Message message;
+    std::atomic<bool> taken{false};  // the data has been copied
+};
+
+struct InprocGroupState {
+    // One rank's part of the place of one collective. progress: see Need in comm/program.h.
+    struct alignas(64) Entry {
+        std::atomic<std::uint32_t> progress{0};
+        const std::byte* in = nullptr;
+        std::byte* out = nullptr;
+        std::byte* scratch = nullptr;
+        Fingerprint fingerprint;
+    };
+    // Places come in chunks, linked as the group goes on, so that any number may be in flight.
+    struct Chunk {
+        static constexpr std::uint64_t kPlaces = 16;
+        explicit Chunk(std::size_t ranks) : entries(kPlaces * ranks) {}
+        std::vector<Entry> entries;
+        std::shared_ptr<Chunk> next;  // guarded by chunk_mutex_
+    };
+    struct Mailbox {
+        std::mutex mutex;
+        std::deque<std::shared_ptr<PostedSend>> sends;
+    };
+
+    explicit InprocGroupState(std::vector<int> ranks)
+        : world_ranks(std::move(ranks)),
+          mailboxes(world_ranks.size()),
+          first_(std::make_shared<Chunk>(world_ranks.size())) {}
+    int size() const { return static_cast<int>(world_ranks.size()); }
+    // Each rank asks once. Whoever asks last takes it away, so that chunks all have passed are freed.
+    std::shared_ptr<Chunk> first_chunk() {
+        const std::lock_guard lock(chunk_mutex_);
+        const auto chunk = first_;
+        if (++asked_ == world_ranks.size()) first_.reset();
+        return chunk;
+    }
+    std::shared_ptr<Chunk> after(const std::shared_ptr<Chunk>& chunk) {
+        const std::lock_guard lock(chunk_mutex_);
+        if (!chunk->next) chunk->next = std::make_shared<Chunk>(world_ranks.size());
+        return chunk->next;
+    }
+
+    const std::vector<int> world_ranks;
+    std::vector<Mailbox> mailboxes;  // [receiver]
+
+  private:
+    std::mutex chunk_mutex_;
+    std::shared_ptr<Chunk> first_;
+    std::size_t asked_ = 0;
+};
+
+class InprocEndpoint final : public Endpoint {
+  public:
+    InprocEndpoint(InprocWorld& world, int rank) : world_(world), rank_(rank) {}
+    TransportKind kind() const override { return TransportKind::inproc; }
+    int world_rank() const override { return rank_; }
+    int world_size() const override { return world_.size(); }
+    std::uint32_t ticket() override { return world_.bell(rank_); }
+    void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) override {
+        world_.sleep(rank_, ticket, limit, what);
+    }
+    void check_failure() override { world_.check_failure(rank_); }
+    bool fail(int culprit, const std::string& message) noexcept override {
+        const bool first = world_.fail(rank_, culprit, message, nullptr);
+        world_.wait_until_untouched(rank_);
+        return first;
+    }
+    Stats stats() const override;
+    double move_seconds() const override { return move_seconds_; }
+
+    InprocWorld& world() { return world_; }
+    void add_move_seconds(Duration time) { move_seconds_ += std::chrono::duration<double>(time).count(); }
+
+  private:
+    InprocWorld& world_;
+    const int rank_;
+    double move_seconds_ = 0;
+};
+
+class InprocGroup final : public Group {
+  public:
+    InprocGroup(InprocEndpoint& endpoint, std::shared_ptr<InprocGroupState> state);
+    int rank() const override { return rank_; }
+    int size() const override { return state_->size(); }
+    int world_rank(int rank) const override { return state_->world_ranks[static_cast<std::size_t>(rank)]; }
+    std::unique_ptr<Request> start(const Collective& collective) override;
+    std::unique_ptr<Request> start_send(const Message& message) override;
+    std::unique_ptr<Request> start_recv(const Message& message) override;
+    std::unique_ptr<Group> subgroup(std::span<const int> ranks) override;
+    std::string why_not_native(Operation, DType, ReduceOp) const override {
+        return "the inproc transport has no library below it";
+    }
+
+  private:
+    InprocEndpoint& endpoint_;
+    const std::shared_ptr<InprocGroupState> state_;
+    int rank_ = -1;
+    std::uint64_t sequence_ = 0;                      // of the next collective
+    std::shared_ptr<InprocGroupState::Chunk> chunk_;  // of the next collective
+};
+
+}  // namespace cleave::comm

@@ -1,0 +1,159 @@
+#include "comm/inproc_world.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <numeric>
+#include <thread>
+
+#include "comm/inproc.h"
+
+namespace cleave::comm {
+namespace {
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "a futex is a plain 32-bit word");
+
+// std::atomic::wait knows no time limit, so the futex is called directly.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, Duration limit) {
+    const auto ns = std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::nanoseconds>(limit).count());
+    const timespec time{ns / 1'000'000'000, ns % 1'000'000'000};
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, &time, nullptr, 0);
+}
+
+void futex_wake(std::atomic<std::uint32_t>& word) {
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+InprocWorld::InprocWorld(int size)
+    : ranks_(static_cast<std::size_t>(size)),
+      traffic_(new std::atomic<std::int64_t>[static_cast<std::size_t>(kOperations * size * size)]()),
+      // Where every rank has a core, a short spin saves the wake-up. Where ranks share cores, spinning would keep the
+      // core from the very rank that is waited for.
+      spins_(size <= static_cast<int>(std::thread::hardware_concurrency()) ? 2000 : 0) {
+    std::vector<int> all(static_cast<std::size_t>(size));
+    std::iota(all.begin(), all.end(), 0);
+    whole_ = std::make_shared<InprocGroupState>(all);
+}
+
+InprocWorld::~InprocWorld() = default;
+
+std::shared_ptr<InprocGroupState> InprocWorld::group(int rank, const std::vector<int>& world_ranks) {
+    const std::uint64_t occurrence = state(rank).groups_made[world_ranks]++;
+    const std::lock_guard lock(registry_mutex_);
+    const auto key = std::make_pair(world_ranks, occurrence);
+    Registered& entry = registry_[key];
+    if (!entry.state) entry.state = std::make_shared<InprocGroupState>(world_ranks);
+    const auto found = entry.state;
+    if (++entry.fetched == world_ranks.size()) registry_.erase(key);
+    return found;
+}
+
+void InprocWorld::ring(int rank) {
+    RankState& s = state(rank);
+    s.bell.fetch_add(1, std::memory_order_seq_cst);
+    if (s.sleeping.load(std::memory_order_seq_cst)) futex_wake(s.bell);
+}
+
+void InprocWorld::ring_all() {
+    for (int r = 0; r < size(); ++r) ring(r);
+}
+
+void InprocWorld::sleep(int rank, std::uint32_t ticket, Duration limit, const Request& what) {
+    RankState& s = state(rank);
+    for (int i = 0; i < spins_; ++i) {
+        if (s.bell.load(std::memory_order_acquire) != ticket) return;
+        pause();
+    }
+    if (spins_ == 0) {
+        std::this_thread::yield();
+        if (s.bell.load(std::memory_order_acquire) != ticket) return;
+    }
+    {
+        const std::lock_guard lock(s.mutex);
+        s.waiting_in = what.describe();
+    }
+    s.sleeping.store(true, std::memory_order_seq_cst);
+    if (s.bell.load(std::memory_order_seq_cst) == ticket) futex_wait(s.bell, ticket, limit);
+    s.sleeping.store(false, std::memory_order_relaxed);
+    const std::lock_guard lock(s.mutex);
+    s.waiting_in.clear();
+}
+
+bool InprocWorld::fail(int reporter, int culprit, const std::string& message, std::exception_ptr exception) noexcept {
+    bool first = false;
+    {
+        const std::lock_guard lock(failure_mutex_);
+        if (reporter_ < 0) {
+            reporter_ = reporter;
+            culprit_ = culprit;
+            failure_ = message;
+        }
+        if (reporter_ == reporter && !exception_ && exception) {
+            exception_ = exception;
+            if (culprit_ == reporter) failure_ = message;  // the rank's own last word is the cause
+        }
+        first = reporter_ == reporter;
+        failed_.store(true, std::memory_order_seq_cst);
+    }
+    ring_all();
+    return first;
+}
+
+void InprocWorld::check_failure(int rank) const {
+    if (!failed_.load(std::memory_order_seq_cst)) return;
+    const std::lock_guard lock(failure_mutex_);
+    throw RankFailure(culprit_, fmt::format("rank {} stops: rank {} failed: {}", rank, culprit_, failure_));
+}
+
+std::exception_ptr InprocWorld::first_exception() const {
+    const std::lock_guard lock(failure_mutex_);
+    return exception_;
+}
+
+void InprocWorld::wait_until_untouched(int rank) const noexcept {
+    for (int r = 0; r < size(); ++r)
+        while (r != rank && state(r).executing.load(std::memory_order_seq_cst)) std::this_thread::yield();
+}
+
+void InprocWorld::finish(int rank) {
+    state(rank).finished.store(true, std::memory_order_seq_cst);
+    ring_all();
+}
+
+std::string InprocWorld::status(int rank) const {
+    if (finished(rank)) return "has finished";
+    const RankState& s = state(rank);
+    const std::lock_guard lock(s.mutex);
+    return s.waiting_in.empty() ? "" : "is waiting in " + s.waiting_in;
+}
+
+std::atomic<std::int64_t>& InprocWorld::traffic_cell(Operation operation, int from, int to) const {
+    return traffic_[static_cast<std::size_t>((static_cast<int>(operation) * size() + from) * size() + to)];
+}
+
+void InprocWorld::count(Operation operation, int from, int to, std::int64_t bytes) {
+    if (from != to) traffic_cell(operation, from, to).fetch_add(bytes, std::memory_order_relaxed);
+}
+
+Stats InprocWorld::traffic(int rank) const {
+    Stats stats;
+    for (int o = 0; o < kOperations; ++o)
+        for (int r = 0; r < size(); ++r) {
+            const auto operation = static_cast<Operation>(o);
+            stats.sent[static_cast<std::size_t>(o)] += traffic_cell(operation, rank, r).load(std::memory_order_relaxed);
+            stats.received[static_cast<std::size_t>(o)] +=
+                traffic_cell(operation, r, rank).load(std::memory_order_relaxed);
+        }
+    return stats;
+}
+
+}  // namespace cleave::comm

@@ -1,0 +1,108 @@
+// The world of the inproc transport: what the rank threads of one process share.
+//
+// Invariants: a rank's memory is touched by others only between its issue of an operation and that operation's
+// completion, and only while the toucher's `executing` is set; once `failed` is set nobody starts touching.
+// Thread rule: every member function may be called by every rank thread; `rank` is always the caller's own rank.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/transport.h"
+
+namespace cleave::comm {
+
+struct InprocGroupState;
+
+class InprocWorld {
+  public:
+    explicit InprocWorld(int size);
+    ~InprocWorld();
+
+    int size() const { return static_cast<int>(ranks_.size()); }
+    std::shared_ptr<InprocGroupState> whole() const { return whole_; }
+    // The shared state of the k-th group that `rank` makes of exactly these world ranks.
+    std::shared_ptr<InprocGroupState> group(int rank, const std::vector<int>& world_ranks);
+
+    // A bell tells a rank that something it may wait for has changed.
+    std::uint32_t bell(int rank) const { return state(rank).bell.load(std::memory_order_seq_cst); }
+    void ring(int rank);
+    void ring_all();
+    void sleep(int rank, std::uint32_t ticket, Duration limit, const Request& what);
+
+    // Brackets every access to another rank's memory. Throws RankFailure if the world has failed.
+    class Touching {
+      public:
+        Touching(InprocWorld& world, int rank) : flag_(world.state(rank).executing) {
+            flag_.store(true, std::memory_order_seq_cst);
+            if (world.failed_.load(std::memory_order_seq_cst)) {
+                flag_.store(false, std::memory_order_release);
+                world.check_failure(rank);
+            }
+        }
+        ~Touching() { flag_.store(false, std::memory_order_release); }
+        Touching(const Touching&) = delete;
+        Touching& operator=(const Touching&) = delete;
+
+      private:
+        std::atomic<bool>& flag_;
+    };
+
+    // The first failure in time is the one that counts. `exception` (may be null) is what the launcher rethrows;
+    // the failing rank may add it later, `reporter` tells them apart. True if `reporter` is the first.
+    bool fail(int reporter, int culprit, const std::string& message, std::exception_ptr exception) noexcept;
+    void check_failure(int rank) const;
+    bool failed() const { return failed_.load(std::memory_order_seq_cst); }
+    std::exception_ptr first_exception() const;
+    // Returns once no other rank touches memory that is not its own. Only after fail().
+    void wait_until_untouched(int rank) const noexcept;
+
+    void finish(int rank);  // `rank` will do nothing more
+    bool finished(int rank) const { return state(rank).finished.load(std::memory_order_seq_cst); }
+    // "is waiting in send to rank 0, ...", "has finished", or empty.
+    std::string status(int rank) const;
+
+    void count(Operation operation, int from, int to, std::int64_t bytes);
+    Stats traffic(int rank) const;
+
+  private:
+    struct alignas(64) RankState {
+        std::atomic<std::uint32_t> bell{0};
+        std::atomic<bool> sleeping{false};
+        alignas(64) std::atomic<bool> executing{false};
+        std::atomic<bool> finished{false};
+        mutable std::mutex mutex;
+        std::string waiting_in;                                 // guarded by mutex
+        std::map<std::vector<int>, std::uint64_t> groups_made;  // the rank's own
+    };
+    RankState& state(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+    const RankState& state(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
+    std::atomic<std::int64_t>& traffic_cell(Operation operation, int from, int to) const;
+
+    std::vector<RankState> ranks_;
+    std::unique_ptr<std::atomic<std::int64_t>[]> traffic_;
+    int spins_;  // before a waiting rank sleeps
+    std::shared_ptr<InprocGroupState> whole_;
+
+    struct Registered {
+        std::shared_ptr<InprocGroupState> state;
+        std::size_t fetched = 0;
+    };
+    std::mutex registry_mutex_;
+    std::map<std::pair<std::vector<int>, std::uint64_t>, Registered> registry_;
+
+    std::atomic<bool> failed_{false};
+    mutable std::mutex failure_mutex_;
+    int reporter_ = -1;
+    int culprit_ = -1;
+    std::string failure_;
+    std::exception_ptr exception_;
+};
+
+}  // namespace cleave::comm

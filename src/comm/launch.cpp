@@ -1,0 +1,95 @@
+#include "comm/launch.h"
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/inproc.h"
+
+namespace cleave::comm {
+namespace {
+
+using RankMain = std::function<void(Communicator&)>;
+
+Communicator world_of(InprocWorld& world, int rank, Duration timeout) {
+    auto endpoint = std::make_unique<InprocEndpoint>(world, rank);
+    auto group = std::make_unique<InprocGroup>(*endpoint, world.whole());
+    return Communicator(std::make_shared<Progress>(std::move(endpoint), timeout), std::move(group));
+}
+
+// Runs one rank; its failure is told to the world and kept there.
+void run_rank(InprocWorld& world, int rank, Duration timeout, const RankMain& rank_main) {
+    try {
+        Communicator communicator = world_of(world, rank, timeout);
+        rank_main(communicator);
+    } catch (const RankFailure& failure) {
+        world.fail(rank, failure.rank(), failure.what(), std::current_exception());
+    } catch (const std::exception& error) {
+        world.fail(rank, rank, error.what(), std::current_exception());
+    } catch (...) {
+        world.fail(rank, rank, "an exception that is no std::exception", std::current_exception());
+    }
+    world.finish(rank);
+}
+
+// A rank that computes for ever cannot be stopped from outside; the process can.
+[[noreturn]] void give_up(const InprocWorld& world) {
+    std::string message = "a rank has failed and another does not return";
+    try {
+        std::rethrow_exception(world.first_exception());
+    } catch (const std::exception& error) {
+        message = error.what();
+    } catch (...) {
+    }
+    std::string missing;
+    for (int r = 0; r < world.size(); ++r)
+        if (!world.finished(r)) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
+    std::fprintf(stderr, "%s; after the failure rank %s did not return, so the process ends\n", message.c_str(),
+                 missing.c_str());
+    std::fflush(stderr);
+    std::_Exit(kExitRankFailure);
+}
+
+void run_inproc(const LaunchOptions& options, const RankMain& rank_main) {
+    InprocWorld world(options.ranks);
+    if (options.ranks == 1) {
+        Communicator communicator = world_of(world, 0, options.timeout);
+        return rank_main(communicator);
+    }
+    std::mutex mutex;
+    std::condition_variable changed;
+    int running = options.ranks;
+    std::vector<std::thread> threads;
+    for (int r = 0; r < options.ranks; ++r)
+        threads.emplace_back([&, r] {
+            run_rank(world, r, options.timeout, rank_main);
+            const std::lock_guard lock(mutex);
+            --running;
+            changed.notify_all();
+        });
+    {
+        std::unique_lock lock(mutex);
+        std::optional<Clock::time_point> deadline;
+        while (running > 0) {
+            changed.wait_for(lock, std::chrono::milliseconds(100));
+            if (!world.failed()) continue;
+            if (!deadline) deadline = Clock::now() + options.grace;
+            if (running > 0 && Clock::now() > *deadline) give_up(world);
+        }
+    }
+    for (std::thread& t : threads) t.join();
+    if (const auto exception = world.first_exception()) std::rethrow_exception(exception);
+    CLEAVE_CHECK(!world.failed(), "a failure without its exception");
+}
+
+}  // namespace
+
+void run_ranks(const LaunchOptions& options, const RankMain& rank_main) {
+    if (options.ranks < 1) throw UserError("asked for {} ranks; 1 or more are possible", options.ranks);
+    run_inproc(options, rank_main);
+}
+
+}  // namespace cleave::comm

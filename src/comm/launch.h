@@ -1,0 +1,24 @@
+// run_ranks: one function on n ranks. The same program runs as one process (n = 1, no threads), as threads of one
+// process (inproc) or as MPI processes (under mpirun).
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "comm/communicator.h"
+
+namespace cleave::comm {
+
+struct LaunchOptions {
+    int ranks = 1;                           // under mpirun, with the mpi transport: 0 or the number of its processes
+    std::optional<TransportKind> transport = {};  // not given: mpi under mpirun, inproc otherwise
+    Duration timeout = std::chrono::seconds(300);
+    // After a failure the other ranks have this long to return; then the process ends (kExitRankFailure).
+    Duration grace = std::chrono::seconds(30);
+};
+
+// Calls rank_main(world) on every rank and returns when all have returned. An exception on one rank reaches every other
+// rank as a RankFailure out of its next (or present) operation; the first in time is rethrown here.
+void run_ranks(const LaunchOptions& options, const std::function<void(Communicator& world)>& rank_main);
+
+}  // namespace cleave::comm

@@ -1,0 +1,214 @@
+#include "engine/functions.h"
+
+#include <cmath>
+
+#include "kernels/activation.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/loss.h"
+#include "kernels/matmul.h"
+#include "kernels/norm.h"
+#include "kernels/rotary.h"
+
+namespace cleave {
+
+using kernels::MatMul;
+using Gradients = std::span<const Tensor>;
+
+Tensor linear(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, WeightForm form, int in_dims,
+              std::string_view name) {
+    Engine& engine = tape.engine();
+    const bool in_out = form == WeightForm::in_out;
+    const int out_dims = weight.shape.rank() - in_dims;
+    const int outer_dims = x.shape().rank() - in_dims;
+    Shape shape;
+    for (int d = 0; d < outer_dims; ++d) shape.push_back(x.shape()[d]);
+    for (int d = 0; d < out_dims; ++d) shape.push_back(weight.shape[in_out ? in_dims + d : d]);
+
+    MatMul forward{in_out ? MatMul::Form::nn : MatMul::Form::nt, in_dims};
+    forward.bias = bias != nullptr;
+    const OutputSpec output{name, shape, x.dtype()};
+    Tensor y = bias != nullptr ? engine.create(forward, {x, weight.value, bias->value}, output)
+                               : engine.create(forward, {x, weight.value}, output);
+    if (!tape.recording()) return y;
+
+    auto half = [&tape, &engine, &weight, bias, in_out, outer_dims, out_dims, x](Gradients gradients) {
+        const Tensor& dy = gradients[0];
+        const Tape::Ref input = Tape::ref(x);
+        if (tape.wants_gradient(input)) {
+            const MatMul backward{in_out ? MatMul::Form::nt : MatMul::Form::nn, out_dims};
+            tape.add_gradient(input, engine.create(backward, {dy, weight.value}, {x.name(), x.shape(), x.dtype()}));
+        }
+        tape.use(weight, [&engine, &weight, in_out, outer_dims, x, dy] {
+            MatMul product{MatMul::Form::tn, outer_dims};
+            product.accumulate = true;
+            if (in_out)
+                engine.launch(product, {x, dy}, {weight.gradient});
+            else
+                engine.launch(product, {dy, x}, {weight.gradient});
+        });
+        if (bias != nullptr)
+            tape.use(*bias, [&engine, bias, out_dims, dy] {
+                engine.launch(kernels::ColumnSum{out_dims, true}, {dy}, {bias->gradient});
+            });
+    };
+    if (bias != nullptr)
+        tape.record({y}, std::move(half), {&weight, bias});
+    else
+        tape.record({y}, std::move(half), {&weight});
+    return y;
+}
+
+Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string_view name) {
+    Engine& engine = tape.engine();
+    Shape shape = tokens.shape();
+    shape.push_back(table.shape.back());
+    Tensor y = engine.create(kernels::Embedding{}, {tokens, table.value}, {name, shape, table.value.dtype()});
+    if (!tape.recording()) return y;
+    tape.record({y},
+                [&tape, &engine, &table, tokens](Gradients gradients) {
+                    tape.use(table, [&engine, &table, tokens, dy = gradients[0]] {
+                        engine.launch(kernels::EmbeddingBackward{}, {tokens, dy}, {table.gradient});
+                    });
+                },
+                {&table});
+    return y;
+}
+
+Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name) {
+    Engine& engine = tape.engine();
+    Tensor y = engine.create(kernels::AddPositions{}, {x, table.value}, {name, x.shape(), x.dtype()});
+    if (!tape.recording()) return y;
+    tape.record({y},
+                [&tape, &engine, &table, x = Tape::ref(x)](Gradients gradients) {
+                    tape.add_gradient(x, gradients[0]);
+                    tape.use(table, [&engine, &table, dy = gradients[0]] {
+                        engine.launch(kernels::AddPositionsBackward{}, {dy}, {table.gradient});
+                    });
+                },
+                {&table});
+    return y;
+}
+
+Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name) {
+    Engine& engine = tape.engine();
+    Shape rows = x.shape();
+    rows = Shape(std::span(rows.begin(), static_cast<std::size_t>(rows.rank() - 1)));
+    const DType statistics = accumulator_of(x.dtype());
+    auto outputs = engine.create(kernels::LayerNorm{epsilon}, {x, gain.value, bias.value},
+                                 {{name, x.shape(), x.dtype()}, {"mean", rows, statistics}, {"rstd", rows, statistics}});
+    Tensor y = outputs[0];
+    if (!tape.recording()) return y;
+    tape.record({y},
+                [&tape, &engine, &gain, &bias, x, mean = outputs[1], rstd = outputs[2]](Gradients gradients) {
+                    const Tensor& dy = gradients[0];
+                    tape.add_gradient(Tape::ref(x), engine.create(kernels::LayerNormBackwardInput{},
+                                                                  {dy, x, gain.value, mean, rstd},
+                                                                  {x.name(), x.shape(), x.dtype()}));
+                    tape.use(gain, [&engine, &gain, &bias, x, mean, rstd, dy] {
+                        engine.launch(kernels::LayerNormBackwardWeight{}, {dy, x, mean, rstd},
+                                      {gain.gradient, bias.gradient});
+                    });
+                    tape.use(bias, [] {});  // the gain's half has added both
+                },
+                {&gain, &bias});
+    return y;
+}
+
+Tensor rms_norm(Tape& tape, const Tensor& x, Parameter& gain, double epsilon, std::string_view name) {
+    Engine& engine = tape.engine();
+    const Shape rows(std::span(x.shape().begin(), static_cast<std::size_t>(x.shape().rank() - 1)));
+    auto outputs = engine.create(kernels::RmsNorm{epsilon}, {x, gain.value},
+                                 {{name, x.shape(), x.dtype()}, {"rstd", rows, accumulator_of(x.dtype())}});
+    Tensor y = outputs[0];
+    if (!tape.recording()) return y;
+    tape.record({y},
+                [&tape, &engine, &gain, x, rstd = outputs[1]](Gradients gradients) {
+                    const Tensor& dy = gradients[0];
+                    tape.add_gradient(Tape::ref(x), engine.create(kernels::RmsNormBackwardInput{},
+                                                                  {dy, x, gain.value, rstd},
+                                                                  {x.name(), x.shape(), x.dtype()}));
+                    tape.use(gain, [&engine, &gain, x, rstd, dy] {
+                        engine.launch(kernels::RmsNormBackwardWeight{}, {dy, x, rstd}, {gain.gradient});
+                    });
+                },
+                {&gain});
+    return y;
+}
+
+Tensor gelu(Tape& tape, const Tensor& x, std::string_view name) {
+    Engine& engine = tape.engine();
+    Tensor y = engine.create(kernels::Gelu{}, {x}, {name, x.shape(), x.dtype()});
+    if (!tape.recording()) return y;
+    tape.record({y}, [&tape, &engine, x](Gradients gradients) {
+        tape.add_gradient(Tape::ref(x), engine.create(kernels::GeluBackward{}, {gradients[0], x},
+                                                      {x.name(), x.shape(), x.dtype()}));
+    });
+    return y;
+}
+
+Tensor swiglu(Tape& tape, const Tensor& gate, const Tensor& up, std::string_view name) {
+    Engine& engine = tape.engine();
+    Tensor y = engine.create(kernels::SwiGlu{}, {gate, up}, {name, gate.shape(), gate.dtype()});
+    if (!tape.recording()) return y;
+    tape.record({y}, [&tape, &engine, gate, up](Gradients gradients) {
+        auto inputs = engine.create(kernels::SwiGluBackward{}, {gradients[0], gate, up},
+                                    {{gate.name(), gate.shape(), gate.dtype()}, {up.name(), up.shape(), up.dtype()}});
+        tape.add_gradient(Tape::ref(gate), std::move(inputs[0]));
+        tape.add_gradient(Tape::ref(up), std::move(inputs[1]));
+    });
+    return y;
+}
+
+Tensor add(Tape& tape, const Tensor& a, const Tensor& b, std::string_view name) {
+    Tensor y = tape.engine().create(kernels::Add{}, {a, b}, {name, a.shape(), a.dtype()});
+    if (!tape.recording()) return y;
+    tape.record({y}, [&tape, a = Tape::ref(a), b = Tape::ref(b)](Gradients gradients) {
+        tape.add_gradient(a, gradients[0]);
+        tape.add_gradient(b, gradients[0]);
+    });
+    return y;
+}
+
+Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name) {
+    Engine& engine = tape.engine();
+    kernels::Rotary forward;
+    forward.base = base;
+    Tensor y = engine.create(forward, {x}, {name, x.shape(), x.dtype()});
+    if (!tape.recording()) return y;
+    tape.record({y}, [&tape, &engine, forward, x = Tape::ref(x), shape = x.shape(), dtype = x.dtype()](Gradients gradients) {
+        kernels::Rotary backward = forward;
+        backward.inverse = true;
+        tape.add_gradient(x, engine.create(backward, {gradients[0]}, {gradients[0].name(), shape, dtype}));
+    });
+    return y;
+}
+
+Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name) {
+    Engine& engine = tape.engine();
+    const Shape rows = labels.shape();
+    const DType sums = accumulator_of(logits.dtype());
+    auto outputs = engine.create(kernels::CrossEntropy{scale, kIgnoredLabel}, {logits, labels},
+                                 {{name, {}, sums}, {"log-sum-exp", rows, sums}});
+    Tensor loss = outputs[0];
+    if (!tape.recording()) return loss;
+    tape.record({loss}, [&tape, &engine, scale, logits, labels, lse = outputs[1]](Gradients gradients) {
+        Tensor in_place = logits.relabelled(logits.layout().dual());
+        engine.launch(kernels::CrossEntropyBackward{scale, kIgnoredLabel}, {gradients[0], logits, lse, labels}, {in_place});
+        tape.add_gradient(Tape::ref(logits), std::move(in_place));
+    });
+    return loss;
+}
+
+Tensor transition(Tape& tape, const Tensor& x, const Layout& to) {
+    if (x.layout() == to) return x;
+    Engine& engine = tape.engine();
+    Tensor y = engine.transition(x, to);
+    if (!tape.recording()) return y;
+    tape.record({y}, [&tape, &engine, x = Tape::ref(x)](Gradients gradients) {
+        tape.add_gradient(x, engine.transition(gradients[0], x.layout.dual()));
+    });
+    return y;
+}
+
+}  // namespace cleave

@@ -1,0 +1,51 @@
+// Differentiable functions: each launches its forward kernel and records its backward. Shapes: b batch, t tokens,
+// c channels (width), h heads, d channels of a head, v vocabulary; m.. and n.. any dims.
+// Thread rule: one rank's thread.
+#pragma once
+
+#include <string_view>
+
+#include "engine/tape.h"
+
+namespace cleave {
+
+// How a weight lies: GPT-2's Conv1D is [in.., out..], everybody else's Linear is [out.., in..].
+enum class WeightForm : std::uint8_t { in_out, out_in };
+
+// x [m.. in..], weight -> [m.. out..]; `in_dims` dims of x are contracted. bias [out..] or null.
+Tensor linear(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, WeightForm form, int in_dims,
+              std::string_view name);
+
+// tokens [b t], table [v c] -> [b t c]
+Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string_view name);
+// x [b t c] + row t of table [p c]
+Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name);
+
+Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name);
+Tensor rms_norm(Tape& tape, const Tensor& x, Parameter& gain, double epsilon, std::string_view name);
+
+Tensor gelu(Tape& tape, const Tensor& x, std::string_view name);
+// silu(gate) * up
+Tensor swiglu(Tape& tape, const Tensor& gate, const Tensor& up, std::string_view name);
+Tensor add(Tape& tape, const Tensor& a, const Tensor& b, std::string_view name);
+
+// x [b t h d], rotated by its global position in the sequence.
+Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name);
+
+// Causal attention, scale 1/sqrt(d). qkv [b t 3 h d] -> [b t h d]
+Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name);
+// q [b t h d], k and v [b t g d], g divides h -> [b t h d]
+Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name);
+
+// logits [.. v], labels [..] (kIgnoredLabel: not counted) -> scale x the sum of -log softmax(logits)[label], a scalar.
+// The backward overwrites the logits: nothing may read them after it.
+inline constexpr std::int64_t kIgnoredLabel = -100;
+Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name);
+
+// Differentiable transition; its backward is the dual.
+Tensor transition(Tape& tape, const Tensor& x, const Layout& to);
+
+// f32 for f32 and bf16, f64 for f64.
+constexpr DType accumulator_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+}  // namespace cleave

@@ -1,0 +1,53 @@
+// One event schema for the executing and the virtual engine. Events of one rank and stream stand in program order.
+// Thread rule: one rank's thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cleave {
+
+enum class EventType : std::uint8_t {
+    launch,  // a kernel, on the compute stream
+    issue,   // a collective or a send or receive is handed to the communication stream
+    wait,    // the compute stream waits for it
+    local,   // a transition that needs no communication
+    read,    // a scalar comes to the host
+    write,   // host data goes into a tensor
+    mark,    // a named point of the program ("forward 3")
+};
+std::string_view name_of(EventType type);
+
+struct Event {
+    EventType type;
+    std::string name;            // of the kernel, the collective, the mark
+    std::string detail;          // what it works on
+    std::int64_t bytes = 0;      // launch: read and written; issue: sent by this rank
+    double flops = 0;
+    std::int64_t live_bytes = 0;  // the ledger's total after the event
+    double begin = 0;             // seconds since the trace began; 0 on the virtual engine
+    double end = 0;
+};
+
+class Trace {
+  public:
+    void start();  // forgets what was recorded
+    void stop() { on_ = false; }
+    bool on() const { return on_; }
+    double now() const;  // seconds since start()
+    void add(Event event) { events_.push_back(std::move(event)); }
+    const std::vector<Event>& events() const { return events_; }
+
+  private:
+    bool on_ = false;
+    double origin_ = 0;
+    std::vector<Event> events_;
+};
+
+// The traces of all ranks as one Chrome/Perfetto JSON document (opens in ui.perfetto.dev): a process a rank, a thread for
+// its kernels and one for its communication, a counter of live memory.
+std::string chrome_trace(const std::vector<std::vector<Event>>& by_rank);
+
+}  // namespace cleave

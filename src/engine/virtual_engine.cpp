@@ -1,0 +1,40 @@
+#include "engine/virtual_engine.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace cleave {
+
+VirtualEngine::VirtualEngine(const Mesh& mesh, int rank, comm::TransportKind transport, int team)
+    : Engine(mesh, rank, transport) {
+    omp_set_num_threads(team);
+}
+
+double VirtualEngine::read(const Tensor& scalar, double stated) {
+    if (trace().on()) record({EventType::read, "read", scalar.name(), scalar.view().bytes(), 0, 0, 0, 0});
+    return stated;
+}
+
+void VirtualEngine::read_bytes(const Tensor& tensor, std::span<std::byte> bytes) {
+    if (trace().on()) record({EventType::read, "read", tensor.name(), tensor.view().bytes(), 0, 0, 0, 0});
+    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+}
+
+// A block's address is its offset plus one: never null, so that views know that they have a place, and never followed,
+// because no kernel runs.
+void* VirtualEngine::acquire(std::int64_t bytes) {
+    return std::bit_cast<void*>(allocator_.allocate(bytes) + 1);
+}
+
+void VirtualEngine::give_back(void* block, std::int64_t bytes) {
+    allocator_.free(std::bit_cast<std::int64_t>(block) - 1, bytes);
+}
+
+void VirtualEngine::reset_peaks() {
+    allocator_.reset_peak();
+    ledger().reset_peak();
+}
+
+}  // namespace cleave

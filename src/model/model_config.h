@@ -1,0 +1,36 @@
+// The shape of a decoder-only transformer.
+// Thread rule: a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cleave {
+
+// gpt2: learned positions, LayerNorm, GELU, biases everywhere, fused QKV.
+// llama: rotary positions, RMSNorm, SwiGLU, no biases, grouped-query heads.
+enum class Family : std::uint8_t { gpt2, llama };
+
+struct ModelConfig {
+    Family family = Family::gpt2;
+    std::int64_t layers = 4;
+    std::int64_t heads = 4;
+    std::int64_t kv_heads = 0;        // llama: heads of K and V; 0 = as many as heads
+    std::int64_t width = 128;
+    std::int64_t mlp_width = 0;       // 0 = 4 x width (gpt2), 8/3 x width rounded up to a multiple of 32 (llama)
+    std::int64_t context = 64;        // tokens in a training sequence; gpt2: rows of the position table
+    std::int64_t vocabulary = 0;      // 0 = the tokenizer's
+    bool tied_embeddings = true;      // the output projection is the token embedding
+    double norm_epsilon = 1e-5;
+    double rope_base = 10000.0;       // llama
+    double initial_deviation = 0.02;  // of weights; projections into the residual stream: / sqrt(2 x layers)
+
+    std::int64_t head_width() const { return width / heads; }
+    std::int64_t key_value_heads() const { return kv_heads == 0 ? heads : kv_heads; }
+    std::int64_t hidden_mlp() const {
+        if (mlp_width != 0) return mlp_width;
+        return family == Family::gpt2 ? 4 * width : (8 * width / 3 + 31) / 32 * 32;
+    }
+};
+
+}  // namespace cleave

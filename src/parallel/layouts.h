@@ -1,0 +1,15 @@
+// A parallel strategy is a choice of placements. ModelLayouts is all that the model asks of it.
+// Thread rule: values.
+#pragma once
+
+#include "placement/placement.h"
+
+namespace cleave {
+
+struct ModelLayouts {
+    Layout tokens;       // [b t] token ids and labels
+    Layout activations;  // [b t ..] the residual stream and everything computed from it row by row
+    Layout parameters;   // every parameter
+};
+
+}  // namespace cleave
