@@ -99,9 +99,4 @@ std::span<const Token> Dataset::tokens(Part part) const {
     return part == Part::train ? everything.first(cut) : everything.subspan(cut);
 }
 
-DatasetFacts Dataset::facts() const {
-    return {static_cast<std::int64_t>(tokens(Part::train).size()),
-            static_cast<std::int64_t>(tokens(Part::validation).size()), tokenizer_.vocabulary()};
-}
-
 }  // namespace cleave

@@ -1,0 +1,216 @@
+// The only file that includes toml++, which is heavy.
+#include "config/run_file.h"
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/nearest.h"
+#include "train/job_check.h"
+#include "train/job_keys.h"
+
+namespace cleave {
+namespace {
+
+std::optional<Value> value_of(const toml::node& node) {
+    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* truth = node.as_boolean()) return truth->get();
+    if (const auto* whole = node.as_integer()) return whole->get();
+    if (const auto* real = node.as_floating_point()) return real->get();
+    return std::nullopt;
+}
+
+// "an array", for messages.
+std::string kind_of(const toml::node& node) {
+    if (node.is_array()) return "a list";
+    if (node.is_table()) return "a section";
+    return "a date or time";
+}
+
+class Reader {
+  public:
+    explicit Reader(const std::filesystem::path& path) : path_(path), keys_(keys_of(job_)) {
+        for (const Key& key : keys_) {
+            names_.push_back(key.name);
+            if (std::find(sections_.begin(), sections_.end(), key.section()) == sections_.end())
+                sections_.push_back(key.section());
+        }
+    }
+    Reader(const Reader&) = delete;
+
+    void read_text(std::string_view text) {
+        toml::table table;
+        try {
+            table = toml::parse(text, path_.string());
+        } catch (const toml::parse_error& error) {
+            const auto at = error.source().begin;
+            add(fmt::format("{}:{}", path_.string(), at.line),
+                fmt::format("not valid TOML (column {}): {}", at.column, error.description()));
+            return;
+        }
+        for (auto&& [name, node] : table) read_section(name.str(), node);
+        if (!job_.data.path.empty() && path_.has_parent_path()) {
+            const std::filesystem::path data(job_.data.path);
+            job_.data.path =
+                (path_.parent_path() / data).lexically_normal().string();  // an absolute one stays as it is
+        }
+    }
+
+    void read_set(const std::string& set) {
+        const std::string place = "--set " + set;
+        const auto equals = set.find('=');
+        if (equals == std::string::npos) {
+            add(place, "expected section.key=value, for instance --set train.steps=100");
+            return;
+        }
+        const std::string name = set.substr(0, equals);
+        const Key* key = find(name);
+        if (key == nullptr)
+            add(place, unknown(name));
+        else if (const auto problem = assign(*key, set_value(*key, set.substr(equals + 1))))
+            add(place, fmt::format("{}: {}", name, *problem));
+    }
+
+    Job finish() {
+        if (job_.run.folder.empty()) job_.run.folder = "out/" + path_.stem().string();
+        if (problems_.empty()) return job_;
+        if (problems_.size() == 1) throw UserError("{}", problems_.front());
+        std::string text = fmt::format("{} problems in the configuration", problems_.size());
+        for (const std::string& problem : problems_) text += "\n  - " + problem;
+        throw UserError("{}", text);
+    }
+
+  private:
+    void add(const std::string& place, const std::string& problem) { problems_.push_back(place + ": " + problem); }
+    std::string place_of(const toml::node& node) const {
+        return fmt::format("{}:{}", path_.string(), node.source().begin.line);
+    }
+    const Key* find(std::string_view name) const {
+        const auto at = std::find_if(keys_.begin(), keys_.end(), [&](const Key& key) { return key.name == name; });
+        return at == keys_.end() ? nullptr : &*at;
+    }
+
+    // "unknown key 'train.stesp'; did you mean 'train.steps'?"
+    std::string unknown(const std::string& name) const {
+        std::string text = fmt::format("unknown key '{}'", name);
+        const std::string_view section = std::string_view(name).substr(0, name.find('.'));
+        std::string_view near = nearest(name, names_);
+        if (near.empty()) near = same_key_elsewhere(std::string_view(name).substr(name.rfind('.') + 1));
+        if (!near.empty()) return text + fmt::format("; did you mean '{}'?", near);
+        std::string list;
+        for (const Key& key : keys_)
+            if (key.section() == section) list += (list.empty() ? "" : ", ") + std::string(key.key());
+        if (!list.empty()) return text + fmt::format("; [{}] has: {}", section, list);
+        return text + "; `cleave config` lists all keys";
+    }
+    // "lr" or "model.lr" for train.lr.
+    std::string_view same_key_elsewhere(std::string_view last) const {
+        for (const Key& key : keys_)
+            if (key.key() == last) return key.name;
+        return {};
+    }
+
+    void read_section(std::string_view name, const toml::node& node) {
+        const auto* table = node.as_table();
+        const bool known = std::find(sections_.begin(), sections_.end(), name) != sections_.end();
+        if (table == nullptr) {
+            add(place_of(node), known ? fmt::format("'{}' is a section: write [{}] and its keys below", name, name)
+                                      : unknown(std::string(name)) + "; keys stand below their [section]");
+        } else if (!known) {
+            const auto near = nearest(name, sections_);
+            std::string list;
+            for (auto section : sections_) list += fmt::format("{}[{}]", list.empty() ? "" : ", ", section);
+            add(place_of(node),
+                fmt::format("unknown section [{}]; {}", name,
+                            near.empty() ? "accepted: " + list : fmt::format("did you mean [{}]?", near)));
+        } else {
+            for (auto&& [key, value] : *table) read_value(fmt::format("{}.{}", name, key.str()), value);
+        }
+    }
+
+    void read_value(const std::string& name, const toml::node& node) {
+        const Key* key = find(name);
+        if (key == nullptr) {
+            add(place_of(node), unknown(name));
+            return;
+        }
+        const auto value = value_of(node);
+        const auto problem =
+            value ? assign(*key, *value) : fmt::format("found {}; accepted: {}", kind_of(node), accepted(*key));
+        if (problem) add(place_of(node), fmt::format("{}: {}", name, *problem));
+    }
+
+    // A value after --set: as TOML reads it, and where it reads none, or the key holds text, the text itself.
+    static Value set_value(const Key& key, const std::string& text) {
+        const bool quoted =
+            text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+        const bool plain = (type_name(key) == "text" || type_name(key) == "word") && !quoted;
+        if (plain || text.find('\n') != std::string::npos) return text;
+        try {
+            const toml::table table = toml::parse("value = " + text);
+            if (const auto value = value_of(*table.get("value"))) return *value;
+        } catch (const toml::parse_error&) {
+        }
+        return text;
+    }
+
+    const std::filesystem::path& path_;
+    Job job_;
+    std::vector<Key> keys_;
+    std::vector<std::string_view> names_;
+    std::vector<std::string_view> sections_;
+    std::vector<std::string> problems_;
+};
+
+// "key = value", padded, with the meaning behind it.
+template <class Line>
+std::string by_section(Job& job, Line&& line) {
+    std::string text;
+    std::string_view section;
+    for (const Key& key : keys_of(job)) {
+        if (key.section() != section) {
+            section = key.section();
+            text += fmt::format("{}[{}]  # {}\n", text.empty() ? "" : "\n", section, section_title(section));
+        }
+        text += line(key);
+    }
+    return text;
+}
+
+}  // namespace
+
+Job load_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets) {
+    if (!std::filesystem::exists(path))
+        throw UserError("there is no run file '{}'; `cleave init {}` writes one", path.string(), path.string());
+    return parse_run(read_text_file(path), path, sets);
+}
+
+Job parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets) {
+    Reader reader(path);
+    reader.read_text(text);
+    for (const std::string& set : sets) reader.read_set(set);
+    return reader.finish();
+}
+
+std::string effective_run_file(const Job& job) {
+    Job copy = job;
+    if (!copy.data.path.empty()) copy.data.path = std::filesystem::absolute(copy.data.path).lexically_normal().string();
+    return by_section(copy,
+                      [](const Key& key) { return fmt::format("{} = {}\n", key.key(), value_text(value_of(key))); });
+}
+
+std::string commented_run_file(const std::string& data_path) {
+    Job job;
+    job.data.path = data_path;
+    return "# A run of Cleave:   cleave train THIS_FILE --ranks 2\n"
+           "# Every key is here with its default; what you leave out keeps it. A single value can also be given as\n"
+           "# --set section.key=value.\n\n" +
+           by_section(job, [](const Key& key) {
+               return fmt::format("# {} ({})\n{} = {}\n", key.meaning, accepted(key), key.key(),
+                                  value_text(value_of(key)));
+           });
+}
+
+}  // namespace cleave
