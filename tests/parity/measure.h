@@ -23,21 +23,27 @@ struct Worst {
     std::string parameter;
 };
 
-inline Worst worst_gradient_difference(const Values& reference, const Values& other) {
+inline std::map<std::string, double> gradient_differences(const Values& reference, const Values& other) {
     double total = 0;
     double elements = 0;
     for (const auto& [name, values] : reference) {
         total += squared(values);
         elements += static_cast<double>(values.size());
     }
-    Worst worst;
+    std::map<std::string, double> differences;
     for (const auto& [name, values] : reference) {
         std::vector<double> difference = other.at(name);
         for (std::size_t i = 0; i < values.size(); ++i) difference[i] -= values[i];
         const double floor = std::sqrt(total) * std::sqrt(static_cast<double>(values.size()) / elements);
-        const double relative = std::sqrt(squared(difference)) / std::max(std::sqrt(squared(values)), floor);
-        if (!(relative <= worst.difference)) worst = {relative, name};  // NaN counts as the worst
+        differences[name] = std::sqrt(squared(difference)) / std::max(std::sqrt(squared(values)), floor);
     }
+    return differences;
+}
+
+inline Worst worst_gradient_difference(const Values& reference, const Values& other) {
+    Worst worst;
+    for (const auto& [name, relative] : gradient_differences(reference, other))
+        if (!(relative <= worst.difference)) worst = {relative, name};  // NaN counts as the worst
     return worst;
 }
 
