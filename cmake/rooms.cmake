@@ -6,6 +6,10 @@ target_compile_options(cleave_flags INTERFACE -Wall -Wextra -Wconversion -Werror
 target_compile_options(cleave_flags INTERFACE -ffp-contract=off)
 if(CLEAVE_SANITIZE)
   target_compile_options(cleave_flags INTERFACE -fsanitize=${CLEAVE_SANITIZE} -fno-sanitize-recover=all -g)
+  # GCC 12 sees uninitialised values inside the standard library once it is instrumented.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(cleave_flags INTERFACE -Wno-maybe-uninitialized)
+  endif()
   target_link_options(cleave_flags INTERFACE -fsanitize=${CLEAVE_SANITIZE})
 endif()
 
