@@ -85,12 +85,15 @@ void MpiCollective::begin_sources() {
 
 void MpiCollective::begin_execution(const Move& move) {
     Execution execution{&move, {}, {}, nullptr};
+    const Slot* own = nullptr;  // a copy that ends here is received where it ends
+    for (const Slot& d : move.destinations)
+        if (d.rank == group_.rank() && move.sources.size() == 1 && bytes(move, d) == bytes(move, move.sources[0])) own = &d;
     for (const Slot& s : move.sources) {
         std::byte* at = nullptr;
         if (s.rank == group_.rank()) {
             at = place(s);
         } else {
-            at = stage(bytes(move, s));
+            at = own != nullptr ? place(*own) : stage(bytes(move, s));
             transfers_.receive(at, bytes(move, s), s.rank, tag_of(sequence_, CollectiveTag::source),
                                group_.collectives());
             endpoint_.count_received(call_.spec->operation, bytes(move, s));
