@@ -17,7 +17,7 @@ namespace cleave::comm {
 MpiEndpoint::MpiEndpoint(bool fingerprints)
     : rank_(MpiSession::get().rank()),
       fingerprints_(fingerprints),
-      finished_(static_cast<std::size_t>(MpiSession::get().size()), false) {
+      finished_(static_cast<std::size_t>(MpiSession::get().size())) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
 }
@@ -54,7 +54,7 @@ void MpiEndpoint::read_news() {
         check_mpi(
             MPI_Recv(&news, sizeof(News), MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, control_, MPI_STATUS_IGNORE),
             "MPI_Recv");
-        if (status.MPI_TAG == kFinished) finished_[static_cast<std::size_t>(status.MPI_SOURCE)] = true;
+        if (status.MPI_TAG == kFinished) finished_[static_cast<std::size_t>(status.MPI_SOURCE)] = Clock::now();
         if (status.MPI_TAG != kFailed || failed_) continue;
         failed_ = true;
         culprit_ = news.culprit;
@@ -88,13 +88,21 @@ bool MpiEndpoint::fail(int culprit, const std::string& message) noexcept {
 
 bool MpiEndpoint::finished(int rank) {
     read_news();
-    return finished_[static_cast<std::size_t>(rank)];
+    return finished_[static_cast<std::size_t>(rank)].has_value();
+}
+
+bool MpiEndpoint::finished_for_good(int rank) {
+    // MPI keeps no order between communicators: the news may overtake a rank's last messages.
+    constexpr Duration kOvertaking = std::chrono::milliseconds(500);
+    return finished(rank) && Clock::now() - *finished_[static_cast<std::size_t>(rank)] > kOvertaking;
 }
 
 void MpiEndpoint::finish() {
-    finished_[static_cast<std::size_t>(rank_)] = true;
+    finished_[static_cast<std::size_t>(rank_)] = Clock::now();
     tell_all({}, kFinished);
-    const auto all = [&] { return std::all_of(finished_.begin(), finished_.end(), [](bool f) { return f; }); };
+    const auto all = [&] {
+        return std::all_of(finished_.begin(), finished_.end(), [](const auto& since) { return since.has_value(); });
+    };
     for (int polls = 0; !all() || !news_.done(); ++polls) {
         check_failure();
         if (polls < 1000)

@@ -11,6 +11,7 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/mpi_transfers.h"
@@ -34,6 +35,8 @@ class MpiEndpoint final : public Endpoint {
 
     bool fingerprints() const { return fingerprints_; }
     bool finished(int rank);
+    // Finished so long ago that what it sent before must have been received.
+    bool finished_for_good(int rank);
     // Tells the others that this rank is through, and waits for theirs. Throws RankFailure if one fails meanwhile.
     void finish();
 
@@ -58,7 +61,7 @@ class MpiEndpoint final : public Endpoint {
     MPI_Comm control_ = MPI_COMM_NULL;
     int rank_ = 0;
     bool fingerprints_;
-    std::vector<bool> finished_;
+    std::vector<std::optional<Clock::time_point>> finished_;  // since when
     bool failed_ = false;
     int culprit_ = -1;
     std::string failure_;

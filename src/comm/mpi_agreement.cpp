@@ -58,7 +58,7 @@ void check_not_finished(MpiEndpoint& endpoint, const MpiGroup& group, const std:
                         const std::string& what) {
     for (const int r : awaited) {
         const int w = group.world_rank(r);
-        if (endpoint.finished(w))
+        if (endpoint.finished_for_good(w))
             throw RankFailure(
                 w, fmt::format("rank {} has finished, but rank {} waits for it in {}", w, endpoint.world_rank(), what));
     }

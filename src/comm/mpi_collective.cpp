@@ -87,7 +87,8 @@ void MpiCollective::begin_execution(const Move& move) {
     Execution execution{&move, {}, {}, nullptr};
     const Slot* own = nullptr;  // a copy that ends here is received where it ends
     for (const Slot& d : move.destinations)
-        if (d.rank == group_.rank() && move.sources.size() == 1 && bytes(move, d) == bytes(move, move.sources[0])) own = &d;
+        if (d.rank == group_.rank() && move.sources.size() == 1 && bytes(move, d) == bytes(move, move.sources[0]))
+            own = &d;
     for (const Slot& s : move.sources) {
         std::byte* at = nullptr;
         if (s.rank == group_.rank()) {
