@@ -3,16 +3,18 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
-#include <map>
+#include <limits>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest.h"
-#include "train/job_check.h"
+#include "base/wrap.h"
 #include "train/job_keys.h"
 
 namespace cleave {
 namespace {
+
+constexpr std::size_t kColumns = 100;
 
 std::optional<Value> value_of(const toml::node& node) {
     if (const auto* text = node.as_string()) return text->get();
@@ -46,8 +48,7 @@ class Reader {
             table = toml::parse(text, path_.string());
         } catch (const toml::parse_error& error) {
             const auto at = error.source().begin;
-            add(fmt::format("{}:{}", path_.string(), at.line),
-                fmt::format("not valid TOML (column {}): {}", at.column, error.description()));
+            add(at.line, fmt::format("not valid TOML (column {}): {}", at.column, error.description()));
             return;
         }
         for (auto&& [name, node] : table) read_section(name.str(), node);
@@ -59,33 +60,41 @@ class Reader {
     }
 
     void read_set(const std::string& set) {
-        const std::string place = "--set " + set;
         const auto equals = set.find('=');
         if (equals == std::string::npos) {
-            add(place, "expected section.key=value, for instance --set train.steps=100");
+            add_set(set, "expected section.key=value, for instance --set train.steps=100");
             return;
         }
         const std::string name = set.substr(0, equals);
         const Key* key = find(name);
+        if (key != nullptr) places_[name] = "--set";
         if (key == nullptr)
-            add(place, unknown(name));
+            add_set(set, unknown(name));
         else if (const auto problem = assign(*key, set_value(*key, set.substr(equals + 1))))
-            add(place, fmt::format("{}: {}", name, *problem));
+            add_set(set, fmt::format("{}: {}", name, *problem));
     }
 
-    Job finish() {
+    RunFile finish() {
         if (job_.run.folder.empty()) job_.run.folder = "out/" + path_.stem().string();
-        if (problems_.empty()) return job_;
-        if (problems_.size() == 1) throw UserError("{}", problems_.front());
-        std::string text = fmt::format("{} problems in the configuration", problems_.size());
-        for (const std::string& problem : problems_) text += "\n  - " + problem;
-        throw UserError("{}", text);
+        std::stable_sort(problems_.begin(), problems_.end(),
+                         [](const Problem& a, const Problem& b) { return a.line < b.line; });
+        RunFile file{job_, {}, std::move(places_)};
+        for (const Problem& problem : problems_) file.problems.push_back(problem.text);
+        return file;
     }
 
   private:
-    void add(const std::string& place, const std::string& problem) { problems_.push_back(place + ": " + problem); }
-    std::string place_of(const toml::node& node) const {
-        return fmt::format("{}:{}", path_.string(), node.source().begin.line);
+    struct Problem {
+        std::size_t line;  // those of --set come last
+        std::string text;
+    };
+    std::string place(std::size_t line) const { return fmt::format("{}:{}", path_.string(), line); }
+    void add(std::size_t line, const std::string& problem) {
+        problems_.push_back({line, place(line) + ": " + problem});
+    }
+    void add(const toml::node& node, const std::string& problem) { add(node.source().begin.line, problem); }
+    void add_set(const std::string& set, const std::string& problem) {
+        problems_.push_back({std::numeric_limits<std::size_t>::max(), fmt::format("--set {}: {}", set, problem)});
     }
     const Key* find(std::string_view name) const {
         const auto at = std::find_if(keys_.begin(), keys_.end(), [&](const Key& key) { return key.name == name; });
@@ -101,7 +110,7 @@ class Reader {
         if (!near.empty()) return text + fmt::format("; did you mean '{}'?", near);
         std::string list;
         for (const Key& key : keys_)
-            if (key.section() == section) list += (list.empty() ? "" : ", ") + std::string(key.key());
+            if (key.section() == section) list += fmt::format("{}{}", list.empty() ? "" : ", ", key.key());
         if (!list.empty()) return text + fmt::format("; [{}] has: {}", section, list);
         return text + "; `cleave config` lists all keys";
     }
@@ -116,15 +125,14 @@ class Reader {
         const auto* table = node.as_table();
         const bool known = std::find(sections_.begin(), sections_.end(), name) != sections_.end();
         if (table == nullptr) {
-            add(place_of(node), known ? fmt::format("'{}' is a section: write [{}] and its keys below", name, name)
-                                      : unknown(std::string(name)) + "; keys stand below their [section]");
+            add(node, known ? fmt::format("'{}' is a section: write [{}] and its keys below", name, name)
+                            : unknown(std::string(name)) + "; keys stand below their [section]");
         } else if (!known) {
             const auto near = nearest(name, sections_);
             std::string list;
             for (auto section : sections_) list += fmt::format("{}[{}]", list.empty() ? "" : ", ", section);
-            add(place_of(node),
-                fmt::format("unknown section [{}]; {}", name,
-                            near.empty() ? "accepted: " + list : fmt::format("did you mean [{}]?", near)));
+            add(node, fmt::format("unknown section [{}]; {}", name,
+                                  near.empty() ? "accepted: " + list : fmt::format("did you mean [{}]?", near)));
         } else {
             for (auto&& [key, value] : *table) read_value(fmt::format("{}.{}", name, key.str()), value);
         }
@@ -133,13 +141,14 @@ class Reader {
     void read_value(const std::string& name, const toml::node& node) {
         const Key* key = find(name);
         if (key == nullptr) {
-            add(place_of(node), unknown(name));
+            add(node, unknown(name));
             return;
         }
+        places_[name] = place(node.source().begin.line);
         const auto value = value_of(node);
         const auto problem =
             value ? assign(*key, *value) : fmt::format("found {}; accepted: {}", kind_of(node), accepted(*key));
-        if (problem) add(place_of(node), fmt::format("{}: {}", name, *problem));
+        if (problem) add(node, fmt::format("{}: {}", name, *problem));
     }
 
     // A value after --set: as TOML reads it, and where it reads none, or the key holds text, the text itself.
@@ -161,7 +170,8 @@ class Reader {
     std::vector<Key> keys_;
     std::vector<std::string_view> names_;
     std::vector<std::string_view> sections_;
-    std::vector<std::string> problems_;
+    std::vector<Problem> problems_;
+    std::map<std::string, std::string, std::less<>> places_;
 };
 
 // "key = value", padded, with the meaning behind it.
@@ -181,13 +191,26 @@ std::string by_section(Job& job, Line&& line) {
 
 }  // namespace
 
-Job load_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets) {
+std::string RunFile::placed(const std::string& problem) const {
+    const auto at = places.find(problem.substr(0, problem.find(':')));
+    return at == places.end() ? problem : at->second + ": " + problem;
+}
+
+void throw_problems(const std::vector<std::string>& problems) {
+    if (problems.empty()) return;
+    if (problems.size() == 1) throw UserError("{}", problems.front());
+    std::string text = fmt::format("{} problems in the configuration", problems.size());
+    for (const std::string& problem : problems) text += "\n  - " + problem;
+    throw UserError("{}", text);
+}
+
+RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets) {
     if (!std::filesystem::exists(path))
         throw UserError("there is no run file '{}'; `cleave init {}` writes one", path.string(), path.string());
     return parse_run(read_text_file(path), path, sets);
 }
 
-Job parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets) {
+RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets) {
     Reader reader(path);
     reader.read_text(text);
     for (const std::string& set : sets) reader.read_set(set);
@@ -208,7 +231,7 @@ std::string commented_run_file(const std::string& data_path) {
            "# Every key is here with its default; what you leave out keeps it. A single value can also be given as\n"
            "# --set section.key=value.\n\n" +
            by_section(job, [](const Key& key) {
-               return fmt::format("# {} ({})\n{} = {}\n", key.meaning, accepted(key), key.key(),
+               return fmt::format("# {}\n{} = {}\n", wrapped(explained(key), "# ", kColumns), key.key(),
                                   value_text(value_of(key)));
            });
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,12 +14,24 @@
 
 namespace cleave {
 
-// Throws UserError with every problem. Unset run.folder becomes out/<the file's name without .toml>; data.path in the
-// file is relative to the file's folder, in `sets` to the current one. A value in `sets` is written as in TOML; a text
-// needs no quotes.
-Job load_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets);
-// The same from a text; `source` is its name in messages, `path` the file that relative paths refer to.
-Job parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets);
+struct RunFile {
+    Job job;
+    std::vector<std::string> problems;  // in the order of lines; keys that have one keep their default
+    std::map<std::string, std::string, std::less<>> places;  // where a key was set: "my.toml:12" or "--set"
+
+    // A problem that check() found ("train.batch: found ..."), with the place where its key was set.
+    std::string placed(const std::string& problem) const;
+};
+
+// Throws UserError where there is no such file. Unset run.folder becomes out/<the file's name without .toml>; data.path
+// in the file is relative to the file's folder, in `sets` to the current one. A value in `sets` is written as in TOML,
+// but a text needs no quotes.
+RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets);
+// The same from a text; `path` names it in messages and is what relative paths refer to.
+RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets);
+
+// Throws UserError with all of them, where there are any.
+void throw_problems(const std::vector<std::string>& problems);
 
 // Every key with its value: a run file that gives this job again.
 std::string effective_run_file(const Job& job);

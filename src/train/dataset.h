@@ -21,6 +21,9 @@ constexpr std::string_view name_of(Part part) {
     return part == Part::train ? "train" : "validation";
 }
 
+// What is wrong with data.path, short of reading it: missing, a folder, empty.
+std::optional<std::string> text_problem(const Job::Data& data);
+
 class Dataset {
   public:
     // The text of data.path. With a `token_file`, tokens are mapped from it, and it is written first where it is

@@ -34,7 +34,10 @@ class Checker {
         check_model();
         check_mesh();
         check_schedule();
-        if (dataset_ != nullptr) check_text();
+        if (dataset_ != nullptr)
+            check_text();
+        else if (auto problem = text_problem(job_.data))
+            problems_.push_back(std::move(*problem));
         return std::move(problems_);
     }
 
@@ -157,14 +160,6 @@ class Checker {
 
 std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset) {
     return Checker(job, ranks, dataset).run();
-}
-
-void throw_if_any(const std::vector<std::string>& problems, std::string_view source) {
-    if (problems.empty()) return;
-    if (problems.size() == 1) throw UserError("{}: {}", source, problems.front());
-    std::string text = fmt::format("{}: {} problems", source, problems.size());
-    for (const std::string& problem : problems) text += "\n  - " + problem;
-    throw UserError("{}", text);
 }
 
 }  // namespace cleave

@@ -14,7 +14,4 @@ namespace cleave {
 // fits. Without a dataset, what depends on the text is left out.
 std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset = nullptr);
 
-// Throws UserError with all problems, one a line, where there are any. `source` is the run file's name.
-void throw_if_any(const std::vector<std::string>& problems, std::string_view source);
-
 }  // namespace cleave

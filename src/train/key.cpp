@@ -29,19 +29,18 @@ std::string bound(double value) {
     return std::abs(value) < kNoLimit && value == std::floor(value) ? fmt::format("{:.0f}", value) : number_text(value);
 }
 
+// " from 0 to 10", " above 0, below 1".
 std::string range_text(const Range& range) {
     std::string text;
     if (range.least > -kNoLimit)
-        text += fmt::format(", {} {}", range.least_itself ? "at least" : "above", bound(range.least));
-    if (range.most < kNoLimit)
-        text += fmt::format("{} {} {}", text.empty() ? "," : " and", range.most_itself ? "at most" : "below",
-                            bound(range.most));
+        text += fmt::format(" {} {}", range.least_itself ? "from" : "above", bound(range.least));
+    if (range.most < kNoLimit) text += fmt::format("{} {}", range.most_itself ? " to" : ", below", bound(range.most));
     return text;
 }
 
 std::string join(std::span<const string_view> all) {
     std::string text;
-    for (string_view word : all) text += (text.empty() ? "" : ", ") + std::string(word);
+    for (string_view word : all) text += fmt::format("{}{}", text.empty() ? "" : ", ", word);
     return text;
 }
 
@@ -141,6 +140,12 @@ std::string accepted(const Key& key) {
     if (std::holds_alternative<bool*>(key.field)) return "true or false";
     if (std::holds_alternative<std::string*>(key.field)) return "a text in quotes";
     return (std::holds_alternative<double*>(key.field) ? "a number" : "an integer") + range_text(key.range);
+}
+
+std::string explained(const Key& key) {
+    const bool number = type_name(key) == "integer" || type_name(key) == "number";
+    if (!number) return std::string(key.meaning);
+    return fmt::format("{} ({}{})", key.meaning, type_name(key), range_text(key.range));
 }
 
 std::optional<std::string> range_problem(const Key& key) {

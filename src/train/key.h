@@ -50,7 +50,8 @@ std::optional<std::string> assign(const Key& key, const Value& value);
 Value value_of(const Key& key);
 std::string value_text(const Value& value);  // as TOML (and --set) write it
 std::string_view type_name(const Key& key);  // "text", "word", "true/false", "integer", "number"
-std::string accepted(const Key& key);        // "an integer, at least 1"
+std::string accepted(const Key& key);        // "an integer from 1 to 65536"
+std::string explained(const Key& key);       // the meaning, and the range of a number
 std::optional<std::string> range_problem(const Key& key);
 
 }  // namespace cleave
