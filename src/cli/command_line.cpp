@@ -38,7 +38,9 @@ class CliOptions : public Options {
         app_.add_flag(flag, target, help);
     }
     void exclusive(const std::string& flag, const std::string& other) override {
-        app_.get_option(flag)->excludes(app_.get_option(other))->option_text(" ");
+        CLI::Option* option = app_.get_option(other);
+        app_.get_option(flag)->excludes(option)->option_text(" ");
+        option->option_text(" ");
     }
 
   private:

@@ -48,8 +48,8 @@ class ConfigCommand : public Command {
         std::erase_if(keys, [&](const Key& key) { return key.section() != section_ && key.name != section_; });
         if (!keys.empty()) return;
         const auto near = nearest(section_, names);
-        throw UserError("there is no section or key '{}'; {}", section_,
-                        near.empty() ? "sections: " + sections : fmt::format("did you mean '{}'?", near));
+        throw UserError("there is no section or key '{}'{}", section_,
+                        near.empty() ? "; sections: " + sections : fmt::format(" (did you mean '{}'?)", near));
     }
 
     static std::string as_json(const std::vector<Key>& keys) {

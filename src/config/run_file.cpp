@@ -15,6 +15,7 @@ namespace cleave {
 namespace {
 
 constexpr std::size_t kColumns = 100;
+constexpr std::string_view kSet = "--set";
 
 std::optional<Value> value_of(const toml::node& node) {
     if (const auto* text = node.as_string()) return text->get();
@@ -48,9 +49,8 @@ class Reader {
             table = toml::parse(text, path_.string());
         } catch (const toml::parse_error& error) {
             const auto at = error.source().begin;
-            add(at.line, fmt::format("not valid TOML (column {}): {}", at.column, error.description()));
-            return;
-        }
+            throw UserError("{}: not valid TOML (column {}): {}", place(at.line), at.column, error.description());
+}
         for (auto&& [name, node] : table) read_section(name.str(), node);
         if (!job_.data.path.empty() && path_.has_parent_path()) {
             const std::filesystem::path data(job_.data.path);
@@ -67,7 +67,7 @@ class Reader {
         }
         const std::string name = set.substr(0, equals);
         const Key* key = find(name);
-        if (key != nullptr) places_[name] = "--set";
+        if (key != nullptr) places_[name] = kSet;
         if (key == nullptr)
             add_set(set, unknown(name));
         else if (const auto problem = assign(*key, set_value(*key, set.substr(equals + 1))))
@@ -107,7 +107,7 @@ class Reader {
         const std::string_view section = std::string_view(name).substr(0, name.find('.'));
         std::string_view near = nearest(name, names_);
         if (near.empty()) near = same_key_elsewhere(std::string_view(name).substr(name.rfind('.') + 1));
-        if (!near.empty()) return text + fmt::format("; did you mean '{}'?", near);
+        if (!near.empty()) return text + fmt::format(" (did you mean '{}'?)", near);
         std::string list;
         for (const Key& key : keys_)
             if (key.section() == section) list += fmt::format("{}{}", list.empty() ? "" : ", ", key.key());
@@ -131,8 +131,8 @@ class Reader {
             const auto near = nearest(name, sections_);
             std::string list;
             for (auto section : sections_) list += fmt::format("{}[{}]", list.empty() ? "" : ", ", section);
-            add(node, fmt::format("unknown section [{}]; {}", name,
-                                  near.empty() ? "accepted: " + list : fmt::format("did you mean [{}]?", near)));
+            add(node, fmt::format("unknown section [{}]{}", name,
+                                  near.empty() ? "; accepted: " + list : fmt::format(" (did you mean [{}]?)", near)));
         } else {
             for (auto&& [key, value] : *table) read_value(fmt::format("{}.{}", name, key.str()), value);
         }
@@ -193,7 +193,8 @@ std::string by_section(Job& job, Line&& line) {
 
 std::string RunFile::placed(const std::string& problem) const {
     const auto at = places.find(problem.substr(0, problem.find(':')));
-    return at == places.end() ? problem : at->second + ": " + problem;
+    if (at == places.end()) return problem;
+    return at->second + (at->second == kSet ? " " : ": ") + problem;
 }
 
 void throw_problems(const std::vector<std::string>& problems) {

@@ -50,7 +50,7 @@ std::string refusal(const Key& key, const Value& found) {
     const auto* field = std::get_if<WordField>(&key.field);
     if (word != nullptr && field != nullptr) {
         const auto near = nearest(*word, field->words);
-        if (!near.empty()) text += fmt::format("; did you mean \"{}\"?", near);
+        if (!near.empty()) text += fmt::format(" (did you mean \"{}\"?)", near);
     }
     return text;
 }
