@@ -26,7 +26,8 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 }  // namespace
 
-Signature::Signature(std::string text, std::map<char, int> widths) : text_(std::move(text)), widths_(std::move(widths)) {
+Signature::Signature(std::string text, std::map<char, int> widths)
+    : text_(std::move(text)), widths_(std::move(widths)) {
     bool outputs = false;
     for (std::string_view word : words_of(text_)) {
         if (word == "+") {
@@ -71,7 +72,8 @@ std::optional<std::string> Signature::expand(std::span<const Operand> inputs, st
         const Spec& spec = operands_[static_cast<std::size_t>(i)];
         const int rank = inputs[static_cast<std::size_t>(i)].shape->rank();
         if (spec.any_rank) {
-            if (any_rank >= 0 && any_rank != rank) return fmt::format("{} has rank {}, not {}", spec.name, rank, any_rank);
+            if (any_rank >= 0 && any_rank != rank)
+                return fmt::format("{} has rank {}, not {}", spec.name, rank, any_rank);
             any_rank = rank;
             continue;
         }
@@ -83,7 +85,8 @@ std::optional<std::string> Signature::expand(std::span<const Operand> inputs, st
             } else if (auto width = widths.find(label.letter); width != widths.end()) {
                 known += width->second;
             } else {
-                CLEAVE_CHECK(unknown == 0, "'{}': the widths of {} and {} are not determined", text_, unknown, label.letter);
+                CLEAVE_CHECK(unknown == 0, "'{}': the widths of {} and {} are not determined", text_, unknown,
+                             label.letter);
                 unknown = label.letter;
             }
         }
@@ -100,28 +103,38 @@ std::optional<std::string> Signature::expand(std::span<const Operand> inputs, st
     return std::nullopt;
 }
 
-// All inputs that have the label of the first cut input must be cut by it in the same way; the others must be R.
+// All inputs that have the label of the first cut input must be cut by it in the same way; the others must be R. Where
+// the label is summed over, a term without it would be added once by every rank: it must be a term of the sum itself.
 std::string Signature::apply_cut(AxisId axis, std::size_t first_cut, std::span<const Operand> inputs,
                                  const std::vector<Expanded>& expanded, const Mesh& mesh,
                                  std::vector<Layout>& outputs) const {
     const Placement first = inputs[first_cut].layout->at(axis);
     const DimLabel label = expanded[first_cut][static_cast<std::size_t>(first.dim)];
     const std::int64_t extent = (*inputs[first_cut].shape)[first.dim];
+    auto find = [&](const Expanded& dims) {
+        return std::find_if(dims.begin(), dims.end(), [&](const DimLabel& d) { return d.same(label); });
+    };
+    std::vector<bool> term_has_label(static_cast<std::size_t>(term_count_), false);
+    std::vector<int> partial_factors(static_cast<std::size_t>(term_count_), 0);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const Spec& spec = operands_[i];
         const Placement placement = inputs[i].layout->at(axis);
         const auto& dims = expanded[i];
-        const auto own = std::find_if(dims.begin(), dims.end(), [&](const DimLabel& d) { return d.same(label); });
+        const auto own = find(dims);
         if (own == dims.end()) {
-            const bool neutral = operands_[i].no_gradient && placement.is(Kind::I);
-            if (!placement.is(Kind::R) && !neutral)
-                return fmt::format("{} is {} where {} is cut", operands_[i].name, to_string(placement),
+            const bool neutral = spec.no_gradient && placement.is(Kind::I);
+            if (placement.is(Kind::P) && !spec.nonlinear && !spec.no_gradient)
+                ++partial_factors[static_cast<std::size_t>(spec.term)];
+            else if (!placement.is(Kind::R) && !neutral)
+                return fmt::format("{} is {} where {} is cut", spec.name, to_string(placement),
                                    operands_[first_cut].name);
             continue;
         }
-        if (own->whole) return fmt::format("the kernel works across dim {} of {}", label.letter, operands_[i].name);
+        term_has_label[static_cast<std::size_t>(spec.term)] = true;
+        if (own->whole) return fmt::format("the kernel works across dim {} of {}", label.letter, spec.name);
         const int dim = static_cast<int>(own - dims.begin());
         if (placement != S(dim, placement.unit) || placement.unit != first.unit)
-            return fmt::format("{} is {}, but {} is cut along {}", operands_[i].name, to_string(placement),
+            return fmt::format("{} is {}, but {} is cut along {}", spec.name, to_string(placement),
                                operands_[first_cut].name, label.letter);
         // Labels may stand for unlike extents (query heads and key heads): then the pieces match only if both divide.
         const std::int64_t other = (*inputs[i].shape)[dim];
@@ -129,10 +142,19 @@ std::string Signature::apply_cut(AxisId axis, std::size_t first_cut, std::span<c
             return fmt::format("extents {} and {} along {} are not both multiples of {}", extent, other, label.letter,
                                mesh.size(axis));
     }
+    int summed_outputs = 0;
     for (std::size_t o = 0; o < outputs.size(); ++o) {
         const auto& dims = expanded[static_cast<std::size_t>(input_count_) + o];
-        const auto own = std::find_if(dims.begin(), dims.end(), [&](const DimLabel& d) { return d.same(label); });
+        const auto own = find(dims);
+        summed_outputs += own == dims.end();
         outputs[o] = outputs[o].with(axis, own == dims.end() ? P : S(static_cast<int>(own - dims.begin()), first.unit));
+    }
+    for (std::size_t term = 0; term < term_has_label.size(); ++term) {
+        const bool must_be_partial = summed_outputs > 0 && !term_has_label[term];
+        if (partial_factors[term] != (must_be_partial ? 1 : 0))
+            return must_be_partial
+                       ? fmt::format("a term that lacks {}, which is cut and summed over, is not P", label.letter)
+                       : "a factor is P where another is cut";
     }
     return {};
 }

@@ -15,6 +15,7 @@
 // The rule, per mesh axis:
 //   cut            The cut operands are all cut along one and the same label, by the same cut, and every input that has the
 //                  label is among them; the others are R. Outputs that have the label are S, outputs that lack it P.
+//                  Where an output lacks it (a sum over the cut), a term without the label has one factor that is P.
 //   partial        No operand is cut: in each term exactly one factor is P, the others R (`~` factors may not be P).
 //                  Outputs are P. A sum of P and R is refused.
 //   whole          All inputs R: outputs R. All I: outputs I. A mix of R and I is refused.
