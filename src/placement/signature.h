@@ -15,8 +15,7 @@
 //
 // The rule, per mesh axis. Every term of the sum has a placement, and the terms must agree:
 //   cut            The cut inputs are all cut along one and the same label, by the same cut, and every input that has
-//   the
-//                  label is among them. Outputs that have the label are S, outputs that lack it are P. The other
+//                  the label is among them. Outputs that have the label are S, outputs that lack it are P. The other
 //                  factors of a term with the label are R. A term without the label is added whole where the outputs
 //                  are S (all its factors R: a bias) and must itself be partial where they are P.
 //   partial        No operand is cut: in each term exactly one factor is P, the others R (`~` factors may not be P).
