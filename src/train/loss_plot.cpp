@@ -93,6 +93,11 @@ Axes axes_of(const std::vector<Curve>& curves) {
     return {round_ticks(0, last_step, 7), round_ticks(low, high, 6)};
 }
 
+// Digits behind the point that show multiples of `step`, 1, 2 or 5 times a power of ten.
+int decimals_of(double step) {
+    return std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
+}
+
 std::string escaped(std::string_view text) {
     std::string out;
     for (char c : text) {
@@ -129,12 +134,13 @@ class Picture {
     }
 
     void draw_axes() {
+        const int decimals = decimals_of(axes_.loss_ticks[1] - axes_.loss_ticks[0]);
         for (double tick : axes_.loss_ticks) {
             const double y = axes_.y(tick);
             put(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="#e8edf3"/>)", kLeft, y,
                 kWidth - kRight, y);
-            put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end" fill="#64748b">{:.4g}</text>)", kLeft - 10, y + 4.5,
-                tick);
+            put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="end" fill="#64748b">{:.{}f}</text>)", kLeft - 10, y + 4.5,
+                tick, decimals);
         }
         for (double tick : axes_.step_ticks)
             put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle" fill="#64748b">{:.10g}</text>)", axes_.x(tick),

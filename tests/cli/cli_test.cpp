@@ -1,0 +1,131 @@
+// The program itself, run as a user runs it: exit codes, what stands on standard output and what on standard error.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "base/json.h"
+#include "support/scratch.h"
+
+namespace cleave {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+struct Result {
+    int exit_code;
+    std::string out;
+    std::string err;
+};
+
+class CliTest : public testing::Test {
+  protected:
+    // Runs `cleave <arguments>` with the tree as the current folder.
+    Result cleave(const std::string& arguments) const {
+        const std::string command = "cd '" CLEAVE_SOURCE "' && '" CLEAVE_PROGRAM "' " + arguments + " >'" +
+                                    out().string() + "' 2>'" + err().string() + "' </dev/null";
+        const int status = std::system(command.c_str());
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(out()), read_all(err())};
+    }
+    std::filesystem::path out() const { return folder_ / "stdout"; }
+    std::filesystem::path err() const { return folder_ / "stderr"; }
+    ScratchFolder folder_;
+};
+
+TEST_F(CliTest, HelpNamesEveryCommandAndEachExplainsItself) {
+    const Result help = cleave("--help");
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_THAT(help.err, IsEmpty());
+    for (const char* command : {"train", "generate", "config", "init"}) {
+        EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
+        const Result own = cleave(std::string(command) + " --help");
+        EXPECT_EQ(own.exit_code, 0);
+        EXPECT_THAT(own.out, AllOf(HasSubstr("Usage: cleave " + std::string(command)), HasSubstr("--json"),
+                                   HasSubstr("Examples:")));
+    }
+    EXPECT_THAT(cleave("train --help").out, AllOf(HasSubstr("--ranks"), HasSubstr("--set"), HasSubstr("--resume"),
+                                                  HasSubstr("--overwrite"), HasSubstr("--dry-run")));
+    EXPECT_THAT(cleave("--version").out, StartsWith("cleave "));
+}
+
+TEST_F(CliTest, WrongCommandLinesAreUserErrorsWithAHint) {
+    const auto refused = [&](const std::string& arguments) {
+        const Result result = cleave(arguments);
+        EXPECT_EQ(result.exit_code, 2) << arguments;
+        EXPECT_THAT(result.out, IsEmpty()) << arguments;
+        EXPECT_THAT(result.err, StartsWith("error: ")) << arguments;
+        return result.err;
+    };
+    EXPECT_THAT(refused(""), HasSubstr("no command is given"));
+    EXPECT_THAT(refused("trian"), HasSubstr("did you mean 'train'?"));
+    EXPECT_THAT(refused("train"), HasSubstr("RUN.toml is required"));
+    EXPECT_THAT(refused("train x.toml --rank 2"), HasSubstr("no option --rank (did you mean --ranks?)"));
+    EXPECT_THAT(refused("train x.toml --ranks two"),
+                HasSubstr("--ranks: found 'two'; accepted: an integer, at least 1"));
+    EXPECT_THAT(refused("train x.toml --ranks 0"), HasSubstr("at least 1"));
+    EXPECT_THAT(refused("train x.toml --resume --overwrite"), HasSubstr("--resume"));
+    EXPECT_THAT(refused("train nowhere.toml"), HasSubstr("cleave init nowhere.toml"));
+    EXPECT_THAT(refused("config trian"), HasSubstr("did you mean 'train'?"));
+    EXPECT_THAT(refused("generate nowhere"), Not(IsEmpty()));
+}
+
+TEST_F(CliTest, WithJsonAnErrorIsADocumentToo) {
+    const Result result = cleave("train nowhere.toml --json");
+    EXPECT_EQ(result.exit_code, 2);
+    const Json document = Json::parse(result.out, "stdout");
+    EXPECT_EQ(*document.find("exit_code")->integer(), 2);
+    EXPECT_THAT(*document.find("error")->string(), HasSubstr("nowhere.toml"));
+    EXPECT_THAT(result.err, HasSubstr("nowhere.toml"));
+}
+
+TEST_F(CliTest, ConfigListsEveryKey) {
+    const Result table = cleave("config");
+    EXPECT_EQ(table.exit_code, 0);
+    EXPECT_THAT(table.out, AllOf(HasSubstr("[train]"), HasSubstr("  train.batch "), HasSubstr("  data.path ")));
+    const Json document = Json::parse(cleave("config --json").out, "stdout");
+    ASSERT_NE(document.find("keys"), nullptr);
+    for (const Json& key : *document.find("keys")->items()) {
+        for (const char* field : {"key", "type", "default", "accepted", "meaning"}) ASSERT_NE(key.find(field), nullptr);
+        EXPECT_THAT(table.out, HasSubstr("  " + *key.find("key")->string() + " "));
+    }
+    EXPECT_THAT(cleave("config mesh").out, Not(HasSubstr("train.")));
+    EXPECT_THAT(cleave("config train.lr").out, AllOf(HasSubstr("train.lr"), Not(HasSubstr("train.batch"))));
+}
+
+TEST_F(CliTest, InitWritesARunFileThatTrainAccepts) {
+    const std::string run = (folder_ / "my.toml").string();
+    write_all(folder_ / "any.txt", std::string(2000, 'a'));
+    const Result result = cleave("init " + run + " --data " + (folder_ / "any.txt").string());
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.out, HasSubstr("next: cleave train " + run));
+    EXPECT_THAT(read_all(run), HasSubstr("path = \"any.txt\""));
+    const Result again = cleave("init " + run);
+    EXPECT_EQ(again.exit_code, 2);
+    EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+    EXPECT_EQ(cleave("init " + run + " --overwrite --json").exit_code, 0);
+    EXPECT_THAT(cleave("init /nowhere/my.toml").err, HasSubstr("/nowhere/my.toml"));
+}
+
+TEST_F(CliTest, ProblemsOfFileSetsAndLayoutComeTogether) {
+    const Result result = cleave("train runs/tiny.toml --ranks 3 --set model.heads=5 --set train.btach=3");
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("3 problems"), HasSubstr("--set train.btach=3: unknown key 'train.btach'"),
+                                  HasSubstr("--set model.heads: found 5"), HasSubstr("runs/tiny.toml:"),
+                                  HasSubstr("train.batch: found 8, which does not divide over dp = 3 ranks")));
+}
+
+TEST_F(CliTest, TheRunFilesThatAreShippedAreValid) {
+    for (const auto& entry : std::filesystem::directory_iterator(CLEAVE_SOURCE "/runs")) {
+        // A text that does not exist is the only problem that may remain.
+        const Result result = cleave("train '" + entry.path().string() + "' --ranks 2 --set data.path=/nowhere");
+        EXPECT_EQ(result.exit_code, 2);
+        EXPECT_THAT(result.err, StartsWith("error: --set data.path: there is no file '/nowhere'")) << entry.path();
+    }
+}
+
+}  // namespace
+}  // namespace cleave

@@ -1,0 +1,150 @@
+#include "config/run_file.h"
+
+#include <gmock/gmock.h>
+
+#include "support/scratch.h"
+#include "train/job_keys.h"
+
+namespace cleave {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+RunFile parse(std::string_view text, const std::vector<std::string>& sets = {}) {
+    return parse_run(text, "runs/my.toml", sets);
+}
+
+TEST(RunFile, WhatIsLeftOutKeepsItsDefault) {
+    const RunFile file = parse("[train]\nsteps = 7\nlr = 1\ndtype = \"bf16\"\n[model]\ntied_embeddings = false\n");
+    EXPECT_THAT(file.problems, IsEmpty());
+    Job expected;
+    expected.train.steps = 7;
+    expected.train.lr = 1;
+    expected.train.dtype = DType::bf16;
+    expected.model.tied_embeddings = false;
+    expected.run.folder = "out/my";
+    EXPECT_EQ(to_json(file.job), to_json(expected));
+}
+
+TEST(RunFile, PathsInTheFileAreRelativeToIt) {
+    EXPECT_EQ(parse("[data]\npath = \"../text.txt\"").job.data.path, "text.txt");
+    EXPECT_EQ(parse("[data]\npath = \"text.txt\"").job.data.path, "runs/text.txt");
+    EXPECT_EQ(parse("[data]\npath = \"/a/text.txt\"").job.data.path, "/a/text.txt");
+    EXPECT_EQ(parse("[data]\npath = \"x\"", {"data.path=any.txt"}).job.data.path, "any.txt");
+    EXPECT_EQ(parse("[run]\nfolder = \"here\"").job.run.folder, "here");
+}
+
+TEST(RunFile, SetsComeAfterTheFile) {
+    const RunFile file =
+        parse("[train]\nsteps = 7\n", {"train.steps=9", "train.lr=3e-4", "train.dtype=f64", "sample.prompt=a = b",
+                                       "model.tied_embeddings=false", "train.steps=10", "run.folder=\"q\""});
+    EXPECT_THAT(file.problems, IsEmpty());
+    EXPECT_EQ(file.job.train.steps, 10);
+    EXPECT_EQ(file.job.train.lr, 3e-4);
+    EXPECT_EQ(file.job.train.dtype, DType::f64);
+    EXPECT_EQ(file.job.sample.prompt, "a = b");
+    EXPECT_FALSE(file.job.model.tied_embeddings);
+    EXPECT_EQ(file.job.run.folder, "q");
+}
+
+TEST(RunFile, TextsNeedNoQuotesInSets) {
+    EXPECT_EQ(parse("", {"sample.prompt=123"}).job.sample.prompt, "123");
+    EXPECT_EQ(parse("", {"sample.prompt=true"}).job.sample.prompt, "true");
+    EXPECT_EQ(parse("", {"sample.prompt=it's"}).job.sample.prompt, "it's");
+    EXPECT_EQ(parse("", {"sample.prompt="}).job.sample.prompt, "");
+    EXPECT_EQ(parse("", {"sample.prompt=\"a\\nb\""}).job.sample.prompt, "a\nb");
+}
+
+TEST(RunFile, ReportsEverythingAtOnceByLine) {
+    const RunFile file = parse(
+        "lr = 3\n"
+        "[model]\n"
+        "heads = \"four\"\n"
+        "widht = 64\n"
+        "[trian]\n"
+        "steps = 4\n"
+        "[train]\n"
+        "steps = [1]\n"
+        "batch = -2\n"
+        "optimizer = \"adam\"\n",
+        {"train.stpes=3", "steps", "train.lr=fast"});
+    EXPECT_THAT(file.problems,
+                ElementsAre(HasSubstr("runs/my.toml:1: unknown key 'lr' (did you mean 'train.lr'?)"),
+                            HasSubstr("runs/my.toml:3: model.heads: found \"four\"; accepted: an integer from 1"),
+                            HasSubstr("runs/my.toml:4: unknown key 'model.widht' (did you mean 'model.width'?)"),
+                            HasSubstr("runs/my.toml:5: unknown section [trian] (did you mean [train]?)"),
+                            HasSubstr("runs/my.toml:8: train.steps: found a list; accepted: an integer"),
+                            HasSubstr("runs/my.toml:9: train.batch: found -2; accepted: an integer from 1"),
+                            HasSubstr("runs/my.toml:10: train.optimizer: found \"adam\"; accepted: one of adamw, sgd "
+                                      "(did you mean \"adamw\"?)"),
+                            HasSubstr("--set train.stpes=3: unknown key 'train.stpes' (did you mean 'train.steps'?)"),
+                            HasSubstr("--set steps: expected section.key=value"),
+                            HasSubstr("--set train.lr=fast: train.lr: found \"fast\"; accepted: a number above 0")));
+    EXPECT_EQ(to_json(file.job).find("train.batch")->dump(), "12");
+    EXPECT_THAT(user_error([&] { throw_problems(file.problems); }),
+                AllOf(HasSubstr("10 problems"), HasSubstr("\n  - --set steps")));
+}
+
+TEST(RunFile, AnUnknownKeyWithoutANearOneGetsTheList) {
+    EXPECT_THAT(parse("[sample]\nseverity = 1").problems,
+                ElementsAre(HasSubstr("[sample] has: prompt, tokens, temperature, top_k")));
+    EXPECT_THAT(parse("[quux]\na = 1").problems, ElementsAre(HasSubstr("accepted: [model], [data]")));
+    EXPECT_THAT(parse("train = 3").problems, ElementsAre(HasSubstr("write [train] and its keys below")));
+    EXPECT_THAT(parse("[train]\n[train.lr]\nx = 1").problems, ElementsAre(HasSubstr("found a section")));
+    EXPECT_THAT(parse("[train]\nsteps = 2020-01-01").problems, ElementsAre(HasSubstr("found a date or time")));
+}
+
+TEST(RunFile, NamesTheLineOfASyntaxError) {
+    EXPECT_THAT(user_error([] { parse("[train]\nsteps = 1\nlr = \n"); }), HasSubstr("runs/my.toml:3: not valid TOML"));
+    EXPECT_THAT(user_error([] { parse("[train]\nsteps = 1\nsteps = 2\n"); }), HasSubstr("runs/my.toml:3"));
+    EXPECT_THAT(user_error([] { parse("[train]\nx = \"\xFF\"\n"); }), HasSubstr("runs/my.toml:2"));
+}
+
+TEST(RunFile, SaysWhereAKeyWasSet) {
+    const RunFile file = parse("[train]\nbatch = 5\nsteps = 3", {"train.steps=4"});
+    EXPECT_EQ(file.placed("train.batch: found 5"), "runs/my.toml:2: train.batch: found 5");
+    EXPECT_EQ(file.placed("train.steps: found 4"), "--set train.steps: found 4");
+    EXPECT_EQ(file.placed("train.lr: found 0"), "train.lr: found 0");
+}
+
+TEST(RunFile, AMissingFileIsNamedWithTheRemedy) {
+    EXPECT_THAT(user_error([] { read_run_file("nowhere.toml", {}); }),
+                AllOf(HasSubstr("no run file 'nowhere.toml'"), HasSubstr("cleave init nowhere.toml")));
+}
+
+TEST(EffectiveRunFile, GivesTheSameJobAgain) {
+    Job job;
+    Value other;
+    // No key has its default.
+    for (const Key& key : keys_of(job)) {
+        const Value value = value_of(key);
+        if (const auto* truth = std::get_if<bool>(&value)) other = !*truth;
+        if (const auto* whole = std::get_if<std::int64_t>(&value)) other = *whole + 3;
+        if (const auto* real = std::get_if<double>(&value)) other = *real / 3 + 0.01;
+        if (std::holds_alternative<std::string>(value)) other = std::string("a \"quoted\"\n\ttext \\ \x01 \xC3\xA9");
+        if (const auto* word = std::get_if<WordField>(&key.field))
+            other = std::string(word->words[(*word->value + 1) % 2]);
+        ASSERT_EQ(assign(key, other), std::nullopt) << key.name;
+    }
+    job.data.path = "/data/any \"text\".txt";
+    const RunFile back = parse(effective_run_file(job));
+    EXPECT_THAT(back.problems, IsEmpty());
+    EXPECT_EQ(to_json(back.job), to_json(job));
+}
+
+TEST(CommentedRunFile, IsValidAndHoldsTheDefaults) {
+    const std::string text = commented_run_file("/data/text.txt");
+    const RunFile file = parse(text);
+    EXPECT_THAT(file.problems, IsEmpty());
+    Job expected;
+    expected.data.path = "/data/text.txt";
+    expected.run.folder = "out/my";
+    EXPECT_EQ(to_json(file.job), to_json(expected));
+    for (const Key& key : keys_of(expected)) EXPECT_THAT(text, HasSubstr("\n" + std::string(key.key()) + " = "));
+}
+
+}  // namespace
+}  // namespace cleave

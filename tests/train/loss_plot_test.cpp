@@ -1,0 +1,75 @@
+#include "train/loss_plot.h"
+
+#include <gmock/gmock.h>
+
+#include <regex>
+
+namespace cleave {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::size_t count(const std::string& text, const std::string& pattern) {
+    const std::regex regex(pattern);
+    return static_cast<std::size_t>(
+        std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+}
+
+TEST(RoundTicks, CoverTheRangeInRoundSteps) {
+    EXPECT_THAT(round_ticks(0, 2000, 7), ElementsAre(0, 500, 1000, 1500, 2000));
+    EXPECT_THAT(round_ticks(1.6, 4.2, 6), ElementsAre(1.5, 2, 2.5, 3, 3.5, 4, 4.5));
+    for (double low : {0.0, 0.013, 1.9, 37.0}) {
+        for (double span : {1e-6, 0.04, 1.0, 3.7, 12345.0}) {
+            const auto ticks = round_ticks(low, low + span, 6);
+            EXPECT_LE(ticks.front(), low + 1e-6 * span);
+            EXPECT_GE(ticks.back(), low + span * (1 - 1e-6));
+            EXPECT_LE(ticks.size(), 9u);
+            EXPECT_GE(ticks.size(), 3u);
+        }
+    }
+}
+
+TEST(LossPlot, ShowsEachCurveWithItsLastValue) {
+    std::vector<Json> metrics;
+    for (int step = 0; step <= 100; ++step) metrics.push_back(Json{{"step", step}, {"loss", 4.0 - step * 0.02}});
+    metrics.push_back(Json{{"step", 100}, {"train_loss", 2.125}, {"validation_loss", 2.25}});
+    const std::string svg = loss_plot("a run", metrics);
+    EXPECT_THAT(svg, HasSubstr(">train 2.125<"));
+    EXPECT_THAT(svg, HasSubstr(">validation 2.250<"));
+    EXPECT_THAT(svg, HasSubstr(">each step 2.000<"));
+    EXPECT_EQ(count(svg, "<polyline"), 3u);
+    EXPECT_EQ(count(svg, "<circle"), 2u);
+}
+
+TEST(LossPlot, PointsStayInsideThePicture) {
+    std::vector<Json> metrics;
+    for (int step = 0; step < 50000; ++step) metrics.push_back(Json{{"step", step}, {"loss", step % 977 * 0.37}});
+    const std::string svg = loss_plot("long", metrics);
+    EXPECT_LT(svg.size(), 20000u);  // thinned
+    const std::regex pair("([-0-9.]+),([-0-9.]+) ");
+    for (auto at = std::sregex_iterator(svg.begin(), svg.end(), pair); at != std::sregex_iterator(); ++at) {
+        EXPECT_GE(std::stod((*at)[1]), 64.0);
+        EXPECT_LE(std::stod((*at)[1]), 710.0);
+        EXPECT_GE(std::stod((*at)[2]), 64.0);
+        EXPECT_LE(std::stod((*at)[2]), 424.0);
+    }
+}
+
+TEST(LossPlot, EveryElementIsClosedWhateverTheTitle) {
+    const std::string svg = loss_plot("<b> & co", {});
+    EXPECT_THAT(svg, HasSubstr("&lt;b> &amp; co"));
+    EXPECT_THAT(svg, HasSubstr("nothing measured yet"));
+    EXPECT_EQ(count(svg, "<text"), count(svg, "</text>"));
+    EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+}
+
+TEST(LossPlot, LeavesOutWhatIsNotANumber) {
+    const std::string svg = loss_plot("x", {Json{{"step", 0}, {"loss", 1.0}}, Json{{"step", 1}, {"loss", Json()}}});
+    EXPECT_THAT(svg, Not(HasSubstr("nan")));
+    EXPECT_THAT(svg, HasSubstr(">each step 1.000<"));
+}
+
+}  // namespace
+}  // namespace cleave
