@@ -5,6 +5,9 @@ target_compile_definitions(cleave_flags INTERFACE CLEAVE_VERSION="${PROJECT_VERS
 target_compile_options(cleave_flags INTERFACE -Wall -Wextra -Wconversion -Werror -march=native -fno-omit-frame-pointer)
 # Sums must repeat bit for bit, in any optimisation level of one build: no contraction or reassociation behind our back.
 target_compile_options(cleave_flags INTERFACE -ffp-contract=off)
+# What a checkpoint records of the build that wrote it.
+target_compile_definitions(cleave_flags INTERFACE CLEAVE_VERSION="${PROJECT_VERSION}"
+  CLEAVE_COMPILER="${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
 if(CLEAVE_SANITIZE)
   target_compile_options(cleave_flags INTERFACE -fsanitize=${CLEAVE_SANITIZE} -fno-sanitize-recover=all -g)
   # GCC 12 sees uninitialised values inside the standard library once it is instrumented.

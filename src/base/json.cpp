@@ -149,6 +149,10 @@ void write(std::string& out, const Json& json, int indent, int level) {
 
 }  // namespace
 
+Json::Json(std::initializer_list<Member> members) : value_(Object{}) {
+    for (const auto& [key, value] : members) set(key, value);
+}
+
 Json Json::parse(std::string_view text, std::string_view source) {
     Builder builder;
     if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder))

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,7 @@ class Json {
     Json(std::string_view text) : value_(std::string(text)) {}
     Json(std::string text) : value_(std::move(text)) {}
     Json(Array items) : value_(std::move(items)) {}
+    Json(std::initializer_list<Member> members);  // Json{{"step", 3}, {"loss", 0.5}}
     static Json object() {
         Json json;
         json.value_ = Object{};

@@ -48,26 +48,25 @@ void write_tokens(const std::filesystem::path& path, const std::vector<Token>& t
     writer.write(path, Json::object().set(kTextHash, hash_text(hash)).set("tokenizer", tokenizer.to_json()));
 }
 
-// Maps the text, with messages for a first-time user.
-MappedFile open_text(const Job::Data& data) {
-    const std::filesystem::path path(data.path);
-    if (data.path.empty())
-        throw UserError(
-            "data.path: no text is named; set it in the run file or with --set data.path=FILE, to any text file");
-    if (!std::filesystem::exists(path))
-        throw UserError("data.path: there is no file '{}'; expected is a text file (looked for {})", data.path,
-                        std::filesystem::absolute(path).lexically_normal().string());
-    if (std::filesystem::is_directory(path))
-        throw UserError("data.path: '{}' is a folder; expected is one text file", data.path);
-    MappedFile file(path);
-    if (file.size() == 0) throw UserError("data.path: '{}' is empty; expected is a text file", data.path);
-    return file;
-}
-
 }  // namespace
 
+std::optional<std::string> text_problem(const Job::Data& data) {
+    const std::filesystem::path path(data.path);
+    if (data.path.empty())
+        return "data.path: no text is named; accepted: any text file, in the run file or as --set data.path=FILE";
+    if (!std::filesystem::exists(path))
+        return fmt::format("data.path: there is no file '{}'; accepted: a text file (looked for {})", data.path,
+                           std::filesystem::absolute(path).lexically_normal().string());
+    if (std::filesystem::is_directory(path))
+        return fmt::format("data.path: '{}' is a folder; accepted: one text file", data.path);
+    if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0)
+        return fmt::format("data.path: '{}' is empty; accepted: a file with text", data.path);
+    return std::nullopt;
+}
+
 Dataset Dataset::open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file) {
-    const MappedFile file = open_text(data);
+    if (const auto problem = text_problem(data)) throw UserError("{}", *problem);
+    const MappedFile file(data.path);
     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.size());
     if (!token_file) return from_text(text, data);
 
@@ -97,11 +96,6 @@ std::span<const Token> Dataset::tokens(Part part) const {
     const auto cut =
         std::min(everything.size(), static_cast<std::size_t>(train_fraction_ * static_cast<double>(everything.size())));
     return part == Part::train ? everything.first(cut) : everything.subspan(cut);
-}
-
-DatasetFacts Dataset::facts() const {
-    return {static_cast<std::int64_t>(tokens(Part::train).size()),
-            static_cast<std::int64_t>(tokens(Part::validation).size()), tokenizer_.vocabulary()};
 }
 
 }  // namespace cleave

@@ -21,12 +21,8 @@ constexpr std::string_view name_of(Part part) {
     return part == Part::train ? "train" : "validation";
 }
 
-// What the check of a job needs to know of its text.
-struct DatasetFacts {
-    std::int64_t train_tokens = 0;
-    std::int64_t validation_tokens = 0;
-    std::int64_t vocabulary = 0;
-};
+// What is wrong with data.path, short of reading it: missing, a folder, empty.
+std::optional<std::string> text_problem(const Job::Data& data);
 
 class Dataset {
   public:
@@ -38,7 +34,6 @@ class Dataset {
 
     std::span<const Token> tokens(Part part) const;
     const Tokenizer& tokenizer() const { return tokenizer_; }
-    DatasetFacts facts() const;
     // XXH64 of the text: a resumed run must learn from the same one.
     std::uint64_t text_hash() const { return text_hash_; }
 

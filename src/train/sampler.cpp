@@ -7,6 +7,11 @@
 #include "engine/functions.h"
 
 namespace cleave {
+namespace {
+
+constexpr auto kIgnored = static_cast<Token>(kIgnoredLabel);
+
+}  // namespace
 
 RowRange microbatch_rows(std::int64_t batch, int dp, int dp_rank, std::int64_t microbatch, std::int64_t index) {
     const std::int64_t share = batch / dp;
@@ -23,26 +28,25 @@ Sampler::Sampler(const Dataset& dataset, std::int64_t context, std::int64_t seed
       context_(context),
       seed_(seed) {}
 
-void Sampler::training(std::int64_t step, RowRange rows, Batch& batch) const {
-    draw(Part::train, "data", step, rows, batch);
+void Sampler::training(std::int64_t step, RowRange rows, Samples& samples) const {
+    draw(Part::train, "data", step, rows, samples);
 }
 
-void Sampler::evaluation(Part part, std::int64_t evaluation, RowRange rows, Batch& batch) const {
-    draw(part, part == Part::train ? "evaluation/train" : "evaluation/validation", evaluation, rows, batch);
+void Sampler::evaluation(Part part, std::int64_t evaluation, RowRange rows, Samples& samples) const {
+    draw(part, part == Part::train ? "evaluation/train" : "evaluation/validation", evaluation, rows, samples);
 }
 
-void Sampler::draw(Part part, std::string_view name, std::int64_t step, RowRange rows, Batch& batch) const {
+void Sampler::draw(Part part, std::string_view name, std::int64_t step, RowRange rows, Samples& samples) const {
     const auto source = tokens(part);
     const std::int64_t positions = static_cast<std::int64_t>(source.size()) - context_;
     CLEAVE_CHECK(positions > 0, "{} tokens in the {} part, sequences of {}", source.size(), name_of(part), context_);
     const RandomStream stream(static_cast<std::uint64_t>(seed_), name, static_cast<std::uint64_t>(step));
-    batch.inputs.clear();
-    batch.labels.clear();
+    samples.tokens.clear();
+    samples.labels.clear();
     for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
         const auto start = stream.below(static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(positions));
-        append(source, static_cast<std::int64_t>(start), batch);
+        append(source, static_cast<std::int64_t>(start), samples);
     }
-    batch.valid_labels = rows.count * context_;
 }
 
 std::int64_t Sampler::cover_labels(Part part) const {
@@ -53,21 +57,19 @@ std::int64_t Sampler::cover_rows(Part part) const {
     return (cover_labels(part) + context_ - 1) / context_;
 }
 
-void Sampler::cover(Part part, RowRange rows, Batch& batch) const {
-    batch.inputs.clear();
-    batch.labels.clear();
+void Sampler::cover(Part part, RowRange rows, Samples& samples) const {
+    samples.tokens.clear();
+    samples.labels.clear();
     for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row)
-        append(tokens(part), row * context_, batch);
-    batch.valid_labels = static_cast<std::int64_t>(batch.labels.size()) -
-                         std::count(batch.labels.begin(), batch.labels.end(), kIgnoredLabel);
+        append(tokens(part), row * context_, samples);
 }
 
-void Sampler::append(std::span<const Token> tokens, std::int64_t start, Batch& batch) const {
+void Sampler::append(std::span<const Token> tokens, std::int64_t start, Samples& samples) const {
     const auto size = static_cast<std::int64_t>(tokens.size());
     for (std::int64_t i = start; i < start + context_; ++i) {
         const bool predicts = i + 1 < size;
-        batch.inputs.push_back(predicts ? tokens[static_cast<std::size_t>(i)] : 0);
-        batch.labels.push_back(predicts ? tokens[static_cast<std::size_t>(i + 1)] : kIgnoredLabel);
+        samples.tokens.push_back(predicts ? tokens[static_cast<std::size_t>(i)] : 0);
+        samples.labels.push_back(predicts ? tokens[static_cast<std::size_t>(i + 1)] : kIgnored);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "train/dataset.h"
+#include "train/samples.h"
 
 namespace cleave {
 
@@ -22,34 +23,28 @@ struct RowRange {
 // microbatch m of it the m-th `microbatch` of those.
 RowRange microbatch_rows(std::int64_t batch, int dp, int dp_rank, std::int64_t microbatch, std::int64_t index);
 
-struct Batch {
-    std::vector<std::int64_t> inputs;  // [rows, context]
-    std::vector<std::int64_t> labels;  // [rows, context]; -100: nothing to predict
-    std::int64_t valid_labels = 0;     // labels that are not -100
-};
-
 class Sampler {
   public:
     // Each part that is drawn from needs at least context + 1 tokens (job_check says so to the user).
     Sampler(const Dataset& dataset, std::int64_t context, std::int64_t seed);
 
     // Rows of training step `step`.
-    void training(std::int64_t step, RowRange rows, Batch& batch) const;
+    void training(std::int64_t step, RowRange rows, Samples& samples) const;
     // Rows of the random sample that evaluation number `evaluation` takes of `part`; the same for every layout.
-    void evaluation(Part part, std::int64_t evaluation, RowRange rows, Batch& batch) const;
+    void evaluation(Part part, std::int64_t evaluation, RowRange rows, Samples& samples) const;
     // The part from its first to its last token, `context` labels a row: every token but the first is predicted exactly
     // once. The last row's missing labels are -100, and so are whole rows at or after cover_rows().
     std::int64_t cover_rows(Part part) const;
     std::int64_t cover_labels(Part part) const;
-    void cover(Part part, RowRange rows, Batch& batch) const;
+    void cover(Part part, RowRange rows, Samples& samples) const;
 
     std::int64_t context() const { return context_; }
 
   private:
     std::span<const Token> tokens(Part part) const { return part == Part::train ? train_ : validation_; }
     // Appends the row whose inputs start at `start`, as far as the part goes.
-    void append(std::span<const Token> tokens, std::int64_t start, Batch& batch) const;
-    void draw(Part part, std::string_view name, std::int64_t step, RowRange rows, Batch& batch) const;
+    void append(std::span<const Token> tokens, std::int64_t start, Samples& samples) const;
+    void draw(Part part, std::string_view name, std::int64_t step, RowRange rows, Samples& samples) const;
 
     std::span<const Token> train_;
     std::span<const Token> validation_;

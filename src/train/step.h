@@ -15,14 +15,9 @@
 #include "parallel/data_parallel.h"
 #include "parallel/schedule.h"
 #include "train/optimizer.h"
+#include "train/samples.h"
 
 namespace cleave {
-
-// One microbatch's samples of this rank, row-major [samples, context].
-struct Samples {
-    std::vector<std::int32_t> tokens;
-    std::vector<std::int32_t> labels;  // kIgnoredLabel: masked
-};
 
 struct StepResult {
     double loss = 0;  // mean over the global batch

@@ -1,0 +1,40 @@
+#include "base/stop.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace cleave {
+namespace {
+
+std::atomic<bool> stopping = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
+
+// Only what POSIX allows in a signal handler.
+void on_signal(int) {
+    if (stopping.exchange(true)) ::_exit(kExitStopped);
+    constexpr std::string_view kNotice =
+        "\nstopping after this step, with a checkpoint (once more: stop at once, without one)\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kNotice.data(), kNotice.size());
+}
+
+}  // namespace
+
+void install_stop_handler() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_RESTART;
+    CLEAVE_CHECK(::sigaction(SIGINT, &action, nullptr) == 0);
+    CLEAVE_CHECK(::sigaction(SIGTERM, &action, nullptr) == 0);
+}
+
+bool stop_requested() {
+    return stopping.load();
+}
+
+}  // namespace cleave

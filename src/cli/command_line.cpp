@@ -1,0 +1,177 @@
+// The only file that includes CLI11, which is heavy.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/nearest.h"
+#include "cli/command.h"
+
+namespace cleave::cli {
+namespace {
+
+class CliOptions : public Options {
+  public:
+    explicit CliOptions(CLI::App& app) : app_(app) {}
+
+    void positional(const std::string& name, std::string& target, const std::string& help, bool required) override {
+        app_.add_option(name, target, help)->required(required)->option_text(" ");
+    }
+    void text(const std::string& flag, const std::string& placeholder, std::string& target,
+              const std::string& help) override {
+        app_.add_option(flag, target, help)->option_text(placeholder);
+    }
+    void texts(const std::string& flag, const std::string& placeholder, std::vector<std::string>& target,
+               const std::string& help) override {
+        app_.add_option(flag, target, help)->option_text(placeholder)->expected(1)->take_all();
+    }
+    void integer(const std::string& flag, std::int64_t& target, std::int64_t least, const std::string& help) override {
+        add_number(flag, target, least, help, "an integer");
+    }
+    void number(const std::string& flag, double& target, double least, const std::string& help) override {
+        add_number(flag, target, least, help, "a number");
+    }
+    void flag(const std::string& flag, bool& target, const std::string& help) override {
+        app_.add_flag(flag, target, help);
+    }
+    void exclusive(const std::string& flag, const std::string& other) override {
+        CLI::Option* option = app_.get_option(other);
+        app_.get_option(flag)->excludes(option)->option_text(" ");
+        option->option_text(" ");
+    }
+
+  private:
+    template <class Number>
+    void add_number(const std::string& flag, Number& target, Number least, const std::string& help,
+                    std::string_view kind) {
+        const std::string words = fmt::format("{}, at least {}", kind, least);
+        const auto parse = [&target, least, flag, words](const std::string& text) {
+            Number value{};
+            if (!CLI::detail::lexical_cast(text, value) || !(value >= least))
+                throw UserError("{}: found '{}'; accepted: {}", flag, text, words);
+            target = value;
+        };
+        app_.add_option_function<std::string>(flag, parse, help)->option_text("N");
+    }
+
+    CLI::App& app_;
+};
+
+// CLI11's help says "TEXT ... REQUIRED" and "SUBCOMMANDS"; these are the words of the rest of Cleave.
+class HelpText : public CLI::Formatter {
+  public:
+    HelpText() {
+        column_width(32);
+        label("SUBCOMMAND", "COMMAND");
+        label("Positionals", "Arguments");
+    }
+    std::string make_usage(const CLI::App* app, std::string name) const override {
+        std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+        const auto end = usage.find_last_not_of('\n');
+        return usage.substr(0, end == std::string::npos ? 0 : end + 1) + "\n";
+    }
+};
+
+void fail(std::string_view message, int exit_code, bool json) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "error: %.*s\n", static_cast<int>(message.size()), message.data());
+    if (json) print(Json{{"error", message}, {"exit_code", exit_code}}.dump(2) + "\n");
+}
+
+// The one place where a failure becomes an exit code.
+int guarded(bool json, const std::function<int()>& body) {
+    const auto failed = [&](const std::exception& error, int exit_code) {
+        fail(error.what(), exit_code, json);
+        return exit_code;
+    };
+    try {
+        return body();
+    } catch (const UserError& error) {
+        return failed(error, kExitUserError);
+    } catch (const RunError& error) {
+        return failed(error, kExitNo);
+    } catch (const RankFailure& error) {
+        return failed(error, kExitRankFailure);
+    } catch (const std::filesystem::filesystem_error& error) {
+        return failed(error, kExitUserError);
+    } catch (const std::bad_alloc&) {
+        return failed(UserError("this machine has not enough memory for it"), kExitUserError);
+    }
+}
+
+// CLI11 says "the following argument was not expected: trian".
+std::string explain(const CLI::ParseError& error, const CLI::App& app, const std::vector<std::string>& arguments) {
+    std::vector<std::string_view> names;
+    for (const CLI::App* command : app.get_subcommands({})) names.emplace_back(command->get_name());
+    const bool no_command = app.get_subcommands().empty();
+    if (no_command && !arguments.empty() && arguments.front().front() != '-') {
+        const auto near = nearest(arguments.front(), names);
+        return fmt::format("there is no command '{}'{}; `cleave --help` lists all commands", arguments.front(),
+                           near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
+    }
+    if (no_command && arguments.empty()) return "no command is given; `cleave --help` lists all commands";
+    if (no_command) return fmt::format("{}; `cleave --help` lists all commands", error.what());
+    std::string text = error.what();
+    for (const std::string& argument : arguments) {
+        if (text.find("not expected") == std::string::npos || argument.size() < 3 || !argument.starts_with("--"))
+            continue;
+        std::vector<std::string_view> flags;
+        std::vector<std::string> storage;
+        for (const CLI::Option* option : app.get_subcommands().front()->get_options())
+            for (const std::string& name : option->get_lnames()) storage.push_back("--" + name);
+        flags.assign(storage.begin(), storage.end());
+        const std::string word = argument.substr(0, argument.find('='));
+        if (std::find(flags.begin(), flags.end(), word) != flags.end()) continue;
+        const auto near = nearest(word, flags);
+        text =
+            fmt::format("there is no option {}{}", word, near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
+        break;
+    }
+    return fmt::format("{}; `cleave {} --help` explains the command", text, app.get_subcommands().front()->get_name());
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const std::vector<std::unique_ptr<Command>>& commands) {
+    CLI::App app("Cleave trains language models that are split over many ranks and behave as one.", "cleave");
+    app.formatter(std::make_shared<HelpText>());
+    app.set_version_flag("--version", std::string("cleave ") + CLEAVE_VERSION, "show the version");
+    app.set_help_flag("-h,--help", "show this text");
+    app.require_subcommand(1);
+    app.footer(
+        "`cleave COMMAND --help` explains a command. Exit codes: 0 done, 1 the answer is no, 2 wrong input, 3 a rank "
+        "failed,\n"
+        "130 stopped by Ctrl-C with a checkpoint.");
+    for (const auto& command : commands) {
+        CLI::App* sub = app.add_subcommand(command->name(), command->summary());
+        sub->group("Commands")->set_help_flag("-h,--help", "show this text");
+        CliOptions options(*sub);
+        command->declare(options);
+        sub->add_flag("--json", command->json, "print the result as one JSON document on standard output");
+        sub->footer("Examples:\n" + command->examples());
+    }
+    const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    const bool json = std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
+    return guarded(json, [&] {
+        try {
+            app.parse(argc, argv);
+        } catch (const CLI::Success& help) {  // --help, --version
+            return app.exit(help);
+        } catch (const CLI::ParseError& error) {
+            throw UserError("{}", explain(error, app, arguments));
+        }
+        for (const auto& command : commands)
+            if (app.got_subcommand(command->name())) return command->run();
+        broken_invariant(__FILE__, __LINE__, "a command", "CLI11 accepted none");
+    });
+}
+
+void print(std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+        throw UserError("cannot write the result to standard output");
+}
+
+}  // namespace cleave::cli

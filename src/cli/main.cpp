@@ -1,0 +1,12 @@
+// The program `cleave`.
+#include "cli/command.h"
+
+int main(int argc, char** argv) {
+    using namespace cleave::cli;
+    std::vector<std::unique_ptr<Command>> commands;
+    commands.push_back(make_train_command());
+    commands.push_back(make_generate_command());
+    commands.push_back(make_config_command());
+    commands.push_back(make_init_command());
+    return run_program(argc, argv, commands);
+}

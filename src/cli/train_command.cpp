@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <thread>
+
+#include "base/log.h"
+#include "base/stop.h"
+#include "cli/command.h"
+#include "config/run_file.h"
+#include "train/job_check.h"
+#include "train/train_options.h"
+#include "train/trainer.h"
+
+namespace cleave::cli {
+namespace {
+
+// As many ranks as cores, but no more than share the batch evenly; what mesh.dp asks for, where it does.
+int default_ranks(const Job& job) {
+    if (job.mesh.dp != 0) return job.mesh.dp;
+    auto ranks = static_cast<std::int64_t>(std::max(std::thread::hardware_concurrency(), 1u));
+    const std::int64_t rows =
+        std::max<std::int64_t>(job.train.batch / std::max<std::int64_t>(job.train.microbatch, 1), 1);
+    ranks = std::min(ranks, rows);
+    while (rows % ranks != 0) --ranks;
+    return static_cast<int>(ranks);
+}
+
+class TrainCommand : public Command {
+  public:
+    std::string name() const override { return "train"; }
+    std::string summary() const override { return "train a language model on a text"; }
+    std::string examples() const override {
+        return "  cleave train runs/tiny.toml                             a first try, seconds\n"
+               "  cleave train my.toml --set data.path=any.txt --ranks 2  your own text\n"
+               "  cleave train my.toml --resume                           go on after Ctrl-C, with the same bits\n"
+               "  cleave train my.toml --dry-run                          memory, bytes and flops, without training\n"
+               "The run folder (run.folder, by default out/ and the run file's name) receives metrics.jsonl, loss.svg, "
+               "the\n"
+               "effective configuration, checkpoints and a sample. `cleave config` lists what --set accepts.";
+    }
+    void declare(Options& options) override {
+        options.positional("RUN.toml", run_file_, "the run file; `cleave init RUN.toml` writes one", true);
+        options.integer("--ranks", ranks_, 1,
+                        "ranks, threads of this process (default: as many as cores and as share the batch evenly)");
+        options.texts("--set", "KEY=VALUE", sets_,
+                      "set a key over the run file, for instance train.steps=100; repeatable");
+        options.flag("--resume", resume_, "go on from the run folder's newest checkpoint");
+        options.flag("--overwrite", overwrite_, "begin anew in a run folder that exists");
+        options.flag("--dry-run", dry_run_,
+                     "run one step without computing: memory by kind, bytes by collective, flops");
+        options.exclusive("--resume", "--overwrite");
+    }
+
+    int run() override {
+        const RunFile file = read_run_file(run_file_, sets_);
+        const int ranks =
+            ranks_ != 0 ? static_cast<int>(std::min<std::int64_t>(ranks_, kMostRanks)) : default_ranks(file.job);
+        std::vector<std::string> problems = file.problems;
+        for (const std::string& problem : check(file.job, ranks)) problems.push_back(file.placed(problem));
+        throw_problems(problems);
+        install_stop_handler();
+        TrainOptions options;
+        options.job = file.job;
+        options.ranks = ranks;
+        options.resume = resume_;
+        options.overwrite = overwrite_;
+        options.dry_run = dry_run_;
+        options.json = json;
+        options.config_text = effective_run_file(file.job);
+        return run_training(options);
+    }
+
+  private:
+    static constexpr std::int64_t kMostRanks = 1 << 20;
+    std::string run_file_;
+    std::int64_t ranks_ = 0;
+    std::vector<std::string> sets_;
+    bool resume_ = false;
+    bool overwrite_ = false;
+    bool dry_run_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_command() {
+    return std::make_unique<TrainCommand>();
+}
+
+}  // namespace cleave::cli

@@ -1,0 +1,240 @@
+// The only file that includes toml++, which is heavy.
+#include "config/run_file.h"
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/nearest.h"
+#include "base/wrap.h"
+#include "train/job_keys.h"
+
+namespace cleave {
+namespace {
+
+constexpr std::size_t kColumns = 100;
+constexpr std::string_view kSet = "--set";
+
+std::optional<Value> value_of(const toml::node& node) {
+    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* truth = node.as_boolean()) return truth->get();
+    if (const auto* whole = node.as_integer()) return whole->get();
+    if (const auto* real = node.as_floating_point()) return real->get();
+    return std::nullopt;
+}
+
+// "an array", for messages.
+std::string kind_of(const toml::node& node) {
+    if (node.is_array()) return "a list";
+    if (node.is_table()) return "a section";
+    return "a date or time";
+}
+
+class Reader {
+  public:
+    explicit Reader(const std::filesystem::path& path) : path_(path), keys_(keys_of(job_)) {
+        for (const Key& key : keys_) {
+            names_.push_back(key.name);
+            if (std::find(sections_.begin(), sections_.end(), key.section()) == sections_.end())
+                sections_.push_back(key.section());
+        }
+    }
+    Reader(const Reader&) = delete;
+
+    void read_text(std::string_view text) {
+        toml::table table;
+        try {
+            table = toml::parse(text, path_.string());
+        } catch (const toml::parse_error& error) {
+            const auto at = error.source().begin;
+            throw UserError("{}: not valid TOML (column {}): {}", place(at.line), at.column, error.description());
+}
+        for (auto&& [name, node] : table) read_section(name.str(), node);
+        if (!job_.data.path.empty() && path_.has_parent_path()) {
+            const std::filesystem::path data(job_.data.path);
+            job_.data.path =
+                (path_.parent_path() / data).lexically_normal().string();  // an absolute one stays as it is
+        }
+    }
+
+    void read_set(const std::string& set) {
+        const auto equals = set.find('=');
+        if (equals == std::string::npos) {
+            add_set(set, "expected section.key=value, for instance --set train.steps=100");
+            return;
+        }
+        const std::string name = set.substr(0, equals);
+        const Key* key = find(name);
+        if (key != nullptr) places_[name] = kSet;
+        if (key == nullptr)
+            add_set(set, unknown(name));
+        else if (const auto problem = assign(*key, set_value(*key, set.substr(equals + 1))))
+            add_set(set, fmt::format("{}: {}", name, *problem));
+    }
+
+    RunFile finish() {
+        if (job_.run.folder.empty()) job_.run.folder = "out/" + path_.stem().string();
+        std::stable_sort(problems_.begin(), problems_.end(),
+                         [](const Problem& a, const Problem& b) { return a.line < b.line; });
+        RunFile file{job_, {}, std::move(places_)};
+        for (const Problem& problem : problems_) file.problems.push_back(problem.text);
+        return file;
+    }
+
+  private:
+    struct Problem {
+        std::size_t line;  // those of --set come last
+        std::string text;
+    };
+    std::string place(std::size_t line) const { return fmt::format("{}:{}", path_.string(), line); }
+    void add(std::size_t line, const std::string& problem) {
+        problems_.push_back({line, place(line) + ": " + problem});
+    }
+    void add(const toml::node& node, const std::string& problem) { add(node.source().begin.line, problem); }
+    void add_set(const std::string& set, const std::string& problem) {
+        problems_.push_back({std::numeric_limits<std::size_t>::max(), fmt::format("--set {}: {}", set, problem)});
+    }
+    const Key* find(std::string_view name) const {
+        const auto at = std::find_if(keys_.begin(), keys_.end(), [&](const Key& key) { return key.name == name; });
+        return at == keys_.end() ? nullptr : &*at;
+    }
+
+    // "unknown key 'train.stesp'; did you mean 'train.steps'?"
+    std::string unknown(const std::string& name) const {
+        std::string text = fmt::format("unknown key '{}'", name);
+        const std::string_view section = std::string_view(name).substr(0, name.find('.'));
+        std::string_view near = nearest(name, names_);
+        if (near.empty()) near = same_key_elsewhere(std::string_view(name).substr(name.rfind('.') + 1));
+        if (!near.empty()) return text + fmt::format(" (did you mean '{}'?)", near);
+        std::string list;
+        for (const Key& key : keys_)
+            if (key.section() == section) list += fmt::format("{}{}", list.empty() ? "" : ", ", key.key());
+        if (!list.empty()) return text + fmt::format("; [{}] has: {}", section, list);
+        return text + "; `cleave config` lists all keys";
+    }
+    // "lr" or "model.lr" for train.lr.
+    std::string_view same_key_elsewhere(std::string_view last) const {
+        for (const Key& key : keys_)
+            if (key.key() == last) return key.name;
+        return {};
+    }
+
+    void read_section(std::string_view name, const toml::node& node) {
+        const auto* table = node.as_table();
+        const bool known = std::find(sections_.begin(), sections_.end(), name) != sections_.end();
+        if (table == nullptr) {
+            add(node, known ? fmt::format("'{}' is a section: write [{}] and its keys below", name, name)
+                            : unknown(std::string(name)) + "; keys stand below their [section]");
+        } else if (!known) {
+            const auto near = nearest(name, sections_);
+            std::string list;
+            for (auto section : sections_) list += fmt::format("{}[{}]", list.empty() ? "" : ", ", section);
+            add(node, fmt::format("unknown section [{}]{}", name,
+                                  near.empty() ? "; accepted: " + list : fmt::format(" (did you mean [{}]?)", near)));
+        } else {
+            for (auto&& [key, value] : *table) read_value(fmt::format("{}.{}", name, key.str()), value);
+        }
+    }
+
+    void read_value(const std::string& name, const toml::node& node) {
+        const Key* key = find(name);
+        if (key == nullptr) {
+            add(node, unknown(name));
+            return;
+        }
+        places_[name] = place(node.source().begin.line);
+        const auto value = value_of(node);
+        const auto problem =
+            value ? assign(*key, *value) : fmt::format("found {}; accepted: {}", kind_of(node), accepted(*key));
+        if (problem) add(node, fmt::format("{}: {}", name, *problem));
+    }
+
+    // A value after --set: as TOML reads it, and where it reads none, or the key holds text, the text itself.
+    static Value set_value(const Key& key, const std::string& text) {
+        const bool quoted =
+            text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+        const bool plain = (type_name(key) == "text" || type_name(key) == "word") && !quoted;
+        if (plain || text.find('\n') != std::string::npos) return text;
+        try {
+            const toml::table table = toml::parse("value = " + text);
+            if (const auto value = value_of(*table.get("value"))) return *value;
+        } catch (const toml::parse_error&) {
+        }
+        return text;
+    }
+
+    const std::filesystem::path& path_;
+    Job job_;
+    std::vector<Key> keys_;
+    std::vector<std::string_view> names_;
+    std::vector<std::string_view> sections_;
+    std::vector<Problem> problems_;
+    std::map<std::string, std::string, std::less<>> places_;
+};
+
+// "key = value", padded, with the meaning behind it.
+template <class Line>
+std::string by_section(Job& job, Line&& line) {
+    std::string text;
+    std::string_view section;
+    for (const Key& key : keys_of(job)) {
+        if (key.section() != section) {
+            section = key.section();
+            text += fmt::format("{}[{}]  # {}\n", text.empty() ? "" : "\n", section, section_title(section));
+        }
+        text += line(key);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string RunFile::placed(const std::string& problem) const {
+    const auto at = places.find(problem.substr(0, problem.find(':')));
+    if (at == places.end()) return problem;
+    return at->second + (at->second == kSet ? " " : ": ") + problem;
+}
+
+void throw_problems(const std::vector<std::string>& problems) {
+    if (problems.empty()) return;
+    if (problems.size() == 1) throw UserError("{}", problems.front());
+    std::string text = fmt::format("{} problems in the configuration", problems.size());
+    for (const std::string& problem : problems) text += "\n  - " + problem;
+    throw UserError("{}", text);
+}
+
+RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets) {
+    if (!std::filesystem::exists(path))
+        throw UserError("there is no run file '{}'; `cleave init {}` writes one", path.string(), path.string());
+    return parse_run(read_text_file(path), path, sets);
+}
+
+RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets) {
+    Reader reader(path);
+    reader.read_text(text);
+    for (const std::string& set : sets) reader.read_set(set);
+    return reader.finish();
+}
+
+std::string effective_run_file(const Job& job) {
+    Job copy = job;
+    if (!copy.data.path.empty()) copy.data.path = std::filesystem::absolute(copy.data.path).lexically_normal().string();
+    return by_section(copy,
+                      [](const Key& key) { return fmt::format("{} = {}\n", key.key(), value_text(value_of(key))); });
+}
+
+std::string commented_run_file(const std::string& data_path) {
+    Job job;
+    job.data.path = data_path;
+    return "# A run of Cleave:   cleave train THIS_FILE --ranks 2\n"
+           "# Every key is here with its default; what you leave out keeps it. A single value can also be given as\n"
+           "# --set section.key=value.\n\n" +
+           by_section(job, [](const Key& key) {
+               return fmt::format("# {}\n{} = {}\n", wrapped(explained(key), "# ", kColumns), key.key(),
+                                  value_text(value_of(key)));
+           });
+}
+
+}  // namespace cleave

@@ -1,0 +1,41 @@
+// A run file (TOML) and `--set section.key=value` to a Job. All problems are found in one go; each names file and line
+// (or
+// --set), what was found and what would be accepted.
+// Thread rule: pure functions but for reading the file.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/job.h"
+
+namespace cleave {
+
+struct RunFile {
+    Job job;
+    std::vector<std::string> problems;  // in the order of lines; keys that have one keep their default
+    std::map<std::string, std::string, std::less<>> places;  // where a key was set: "my.toml:12" or "--set"
+
+    // A problem that check() found ("train.batch: found ..."), with the place where its key was set.
+    std::string placed(const std::string& problem) const;
+};
+
+// Throws UserError where there is no such file. Unset run.folder becomes out/<the file's name without .toml>; data.path
+// in the file is relative to the file's folder, in `sets` to the current one. A value in `sets` is written as in TOML,
+// but a text needs no quotes.
+RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets);
+// The same from a text; `path` names it in messages and is what relative paths refer to.
+RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets);
+
+// Throws UserError with all of them, where there are any.
+void throw_problems(const std::vector<std::string>& problems);
+
+// Every key with its value: a run file that gives this job again.
+std::string effective_run_file(const Job& job);
+// A commented run file for a beginner, with every key and its default; valid as it stands but for the text's path.
+std::string commented_run_file(const std::string& data_path);
+
+}  // namespace cleave

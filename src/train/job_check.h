@@ -1,0 +1,17 @@
+// Why was my configuration refused? Everything that can be known before the first step is checked here, all at once.
+// Thread rule: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/dataset.h"
+#include "train/job.h"
+
+namespace cleave {
+
+// Each problem names the key, what was found, what would be accepted and, where there is one, the nearest value that
+// fits. Without a dataset, what depends on the text is left out.
+std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset = nullptr);
+
+}  // namespace cleave

@@ -1,0 +1,222 @@
+#include "train/job_keys.h"
+
+#include <array>
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+
+namespace cleave {
+namespace {
+
+using std::string_view;
+
+// The order of each enum's values.
+constexpr std::array<string_view, 2> kFamilies = {"gpt2", "llama"};
+constexpr std::array<string_view, 2> kTokenizers = {"char", "bytes"};
+constexpr std::array<string_view, 3> kDTypes = {"f64", "f32", "bf16"};
+constexpr std::array<string_view, 2> kOptimizers = {"adamw", "sgd"};
+
+template <class Enum>
+WordField words(Enum& value, std::span<const string_view> all) {
+    static_assert(sizeof(Enum) == sizeof(std::uint8_t));
+    return {reinterpret_cast<std::uint8_t*>(&value), all};  // unsigned char may alias anything
+}
+
+constexpr Range kAny = {-kNoLimit, kNoLimit};
+constexpr Range kFromZero = {0, kNoLimit};
+constexpr Range kAboveZero = {0, kNoLimit, false};
+constexpr Range kInside01 = {0, 1, false, false};
+constexpr Range kFrom0Below1 = {0, 1, true, false};
+constexpr Range kRanks = {1, 1 << 20};
+
+constexpr Range from_one(double most) {
+    return {1, most};
+}
+constexpr Range from_zero(double most) {
+    return {0, most};
+}
+
+void add_model(std::vector<Key>& keys, ModelConfig& m) {
+    using enum OnResume;
+    keys.insert(
+        keys.end(),
+        {
+            {"model.family",
+             "shape of a block: gpt2 (learned positions, LayerNorm, GELU, biases) or llama (rotary positions, RMSNorm, "
+             "SwiGLU, no biases)",
+             words(m.family, kFamilies), kAny, refuse},
+            {"model.layers", "blocks, one above the other", &m.layers, from_one(10000), refuse},
+            {"model.heads", "attention heads; they divide model.width", &m.heads, from_one(65536), refuse},
+            {"model.kv_heads", "llama: heads of keys and values, shared by groups of heads; 0 = as many as model.heads",
+             &m.kv_heads, from_zero(65536), refuse},
+            {"model.width", "numbers that represent a token between blocks", &m.width, from_one(1 << 20), refuse},
+            {"model.mlp_width",
+             "inner width of the MLP; 0 = 4 x width (gpt2) or 8/3 x width, rounded up to a multiple of 32 (llama)",
+             &m.mlp_width, from_zero(1 << 22), refuse},
+            {"model.context", "tokens in a sequence: how far back the model sees", &m.context, from_one(1 << 22),
+             refuse},
+            {"model.vocabulary", "rows of the token table; 0 = as many as the tokenizer has tokens", &m.vocabulary,
+             from_zero(1 << 26), refuse},
+            {"model.tied_embeddings", "the output projection is the token table", &m.tied_embeddings, kAny, refuse},
+            {"model.norm_epsilon", "added to the variance (or mean square) in a norm", &m.norm_epsilon, kAboveZero,
+             refuse},
+            {"model.rope_base", "llama: base of the rotary frequencies", &m.rope_base, kAboveZero, refuse},
+            {"model.initial_deviation", "standard deviation of the initial weights", &m.initial_deviation, kFromZero,
+             accept},
+        });
+}
+
+void add_data(std::vector<Key>& keys, Job::Data& d) {
+    using enum OnResume;
+    keys.insert(
+        keys.end(),
+        {
+            {"data.path", "the text to learn from, a file; in a run file it is relative to that file's folder", &d.path,
+             kAny, accept},
+            {"data.tokenizer", "char (each character of the text is a token; UTF-8) or bytes (256 tokens, any file)",
+             words(d.tokenizer, kTokenizers), kAny, refuse},
+            {"data.train_fraction", "first part of the text, for training; the rest is for validation",
+             &d.train_fraction, kInside01, announce},
+        });
+}
+
+void add_mesh(std::vector<Key>& keys, Job::Mesh& m) {
+    using enum OnResume;
+    keys.insert(keys.end(), {
+                                {"mesh.pp", "ranks along pp (pipeline stages)", &m.pp, kRanks, announce},
+                                {"mesh.dp", "ranks along dp (each has its own part of the batch); 0 = fills --ranks",
+                                 &m.dp, from_zero(1 << 20), announce},
+                                {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, announce},
+                                {"mesh.tp", "ranks along tp (parts of a layer)", &m.tp, kRanks, announce},
+                            });
+}
+
+void add_train(std::vector<Key>& keys, Job::Train& t) {
+    using enum OnResume;
+    keys.insert(
+        keys.end(),
+        {
+            {"train.steps", "optimizer steps", &t.steps, from_one(1e12), announce},
+            {"train.batch", "sequences in a step, over all ranks", &t.batch, from_one(1 << 24), announce},
+            {"train.microbatch",
+             "sequences in one forward pass of a rank; 0 = its whole part of the batch. batch / (dp x microbatch) "
+             "passes make a step",
+             &t.microbatch, from_zero(1 << 24), announce},
+            {"train.seed", "initial weights and the order of samples follow from it", &t.seed, kFromZero, announce},
+            {"train.dtype", "of the computation: f64, f32 or bf16 (sums and master weights in f32)",
+             words(t.dtype, kDTypes), kAny, refuse},
+            {"train.lr", "highest learning rate, at the end of the warm-up", &t.lr, kAboveZero, announce},
+            {"train.min_lr", "learning rate of the last step, reached along a cosine", &t.min_lr, kFromZero, announce},
+            {"train.warmup_steps", "steps in which the learning rate rises from 0, in a straight line", &t.warmup_steps,
+             kFromZero, announce},
+            {"train.optimizer", "adamw or sgd", words(t.optimizer, kOptimizers), kAny, refuse},
+            {"train.beta1", "AdamW: decay of the first moment", &t.beta1, kFrom0Below1, announce},
+            {"train.beta2", "AdamW: decay of the second moment", &t.beta2, kFrom0Below1, announce},
+            {"train.epsilon", "AdamW: added to the root of the second moment", &t.epsilon, kAboveZero, announce},
+            {"train.weight_decay", "decay of matrices and tables, times the learning rate; norms and biases have none",
+             &t.weight_decay, kFromZero, announce},
+            {"train.clip", "largest global norm of the gradients, larger ones are scaled to it; 0 = off", &t.clip,
+             kFromZero, announce},
+            {"train.evaluate_every", "steps between evaluations; 0 = only at the end", &t.evaluate_every, kFromZero,
+             accept},
+            {"train.evaluate_batches", "batches of each part that an evaluation takes", &t.evaluate_batches,
+             from_one(1e9), accept},
+            {"train.evaluate_all_at_end", "the last evaluation covers the whole validation part",
+             &t.evaluate_all_at_end, kAny, accept},
+            {"train.checkpoint_every", "steps between checkpoints; 0 = only at the end", &t.checkpoint_every, kFromZero,
+             accept},
+            {"train.bucket_bytes", "gradients are reduced over the ranks in buckets of about this size",
+             &t.bucket_bytes, from_one(1e12), accept},
+        });
+}
+
+void add_rest(std::vector<Key>& keys, Job& job) {
+    using enum OnResume;
+    keys.insert(
+        keys.end(),
+        {
+            {"sample.prompt",
+             "the beginning of the sample that is generated at the end; empty = a line break or the first token",
+             &job.sample.prompt, kAny, accept},
+            {"sample.tokens", "length of the sample; 0 = no sample", &job.sample.tokens, from_zero(1e9), accept},
+            {"sample.temperature", "below 1 likelier tokens become likelier still; 0 = always the likeliest",
+             &job.sample.temperature, kFromZero, accept},
+            {"sample.top_k", "draw from the k likeliest tokens only; 0 = from all", &job.sample.top_k, kFromZero,
+             accept},
+            {"run.folder", "where the run's files go; empty = out/ and the run file's name", &job.run.folder, kAny,
+             accept},
+            {"comm.timeout_s", "seconds that a rank waits for another before the run fails and names it",
+             &job.comm.timeout_s, kAboveZero, accept},
+        });
+}
+
+}  // namespace
+
+std::vector<Key> keys_of(Job& job) {
+    std::vector<Key> keys;
+    add_model(keys, job.model);
+    add_data(keys, job.data);
+    add_mesh(keys, job.mesh);
+    add_train(keys, job.train);
+    add_rest(keys, job);
+    return keys;
+}
+
+std::string_view section_title(std::string_view section) {
+    if (section == "model") return "the transformer";
+    if (section == "data") return "the text it learns from";
+    if (section == "mesh") return "how ranks share the work";
+    if (section == "train") return "how it learns";
+    if (section == "sample") return "the text it writes at the end";
+    if (section == "run") return "where files go";
+    if (section == "comm") return "communication between ranks";
+    broken_invariant(__FILE__, __LINE__, "section", std::string(section));
+}
+
+Json to_json(const Job& job) {
+    Job copy = job;
+    Json json = Json::object();
+    for (const Key& key : keys_of(copy))
+        json.set(key.name, std::visit([](const auto& value) { return Json(value); }, value_of(key)));
+    return json;
+}
+
+Job job_from_json(const Json& json, std::string_view source) {
+    Job job;
+    for (const Key& key : keys_of(job)) {
+        const Json* saved = json.find(key.name);
+        if (saved == nullptr) throw UserError("{}: its configuration lacks '{}'", source, key.name);
+        std::optional<Value> value;
+        if (saved->boolean() != nullptr)
+            value = *saved->boolean();
+        else if (saved->integer() != nullptr)
+            value = *saved->integer();
+        else if (saved->is_number())
+            value = saved->number();
+        else if (saved->string() != nullptr)
+            value = *saved->string();
+        const auto problem = value ? assign(key, *value) : "found neither text nor number; accepted: " + accepted(key);
+        if (problem) throw UserError("{}: its configuration's {}: {}", source, key.name, *problem);
+    }
+    return job;
+}
+
+ResumeDifferences resume_differences(const Job& saved, const Job& now) {
+    Job before = saved;
+    Job after = now;
+    const auto old_keys = keys_of(before);
+    const auto new_keys = keys_of(after);
+    ResumeDifferences differences;
+    for (std::size_t i = 0; i < old_keys.size(); ++i) {
+        const Value was = value_of(old_keys[i]);
+        const Value is = value_of(new_keys[i]);
+        if (was == is || new_keys[i].on_resume == OnResume::accept) continue;
+        auto& list = new_keys[i].on_resume == OnResume::refuse ? differences.refused : differences.announced;
+        list.push_back(
+            fmt::format("{}: {} in the checkpoint, {} now", new_keys[i].name, value_text(was), value_text(is)));
+    }
+    return differences;
+}
+
+}  // namespace cleave

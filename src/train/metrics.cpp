@@ -1,0 +1,42 @@
+#include "train/metrics.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace cleave {
+namespace {
+
+// Keeps what comes before `resume_at`, then opens the file for more.
+AppendFile open_metrics(const std::filesystem::path& path, std::optional<std::int64_t> resume_at) {
+    if (!resume_at || !std::filesystem::exists(path)) return AppendFile(path, AppendFile::Mode::truncate);
+    std::string kept;
+    for (const Json& line : read_metrics(path))
+        if (*line.find("step")->integer() < *resume_at) kept += line.dump() + "\n";
+    write_file(path, kept);
+    return AppendFile(path, AppendFile::Mode::append);
+}
+
+}  // namespace
+
+Metrics::Metrics(const std::filesystem::path& path, std::optional<std::int64_t> resume_at)
+    : file_(open_metrics(path, resume_at)) {}
+
+void Metrics::append(const Json& line) {
+    CLEAVE_CHECK(line.find("step") != nullptr && line.find("step")->integer() != nullptr);
+    file_.append(line.dump() + "\n");
+}
+
+std::vector<Json> read_metrics(const std::filesystem::path& path) {
+    const std::string text = read_text_file(path);
+    std::vector<Json> lines;
+    for (std::size_t at = 0, end = text.find('\n'); end != std::string::npos; at = end + 1, end = text.find('\n', at)) {
+        const std::string place = fmt::format("{}:{}", path.string(), lines.size() + 1);
+        lines.push_back(Json::parse(std::string_view(text).substr(at, end - at), place));
+        const Json* step = lines.back().find("step");
+        if (step == nullptr || step->integer() == nullptr) throw UserError("{}: a line without \"step\"", place);
+    }
+    return lines;
+}
+
+}  // namespace cleave

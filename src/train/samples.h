@@ -1,0 +1,16 @@
+// Rows of token ids and what is to be predicted at each.
+// Thread rule: a value.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace cleave {
+
+// Some rows of a global batch: one rank's, in one forward pass. Row-major [rows, context].
+struct Samples {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::int32_t> labels;  // kIgnoredLabel: masked
+};
+
+}  // namespace cleave
