@@ -53,7 +53,7 @@ bool supports(Algorithm algorithm, Operation operation, int size, int inner) {
         case Algorithm::direct:
             return operation != send && operation != recv;
         case Algorithm::tree:
-            return one_of(operation, {broadcast, reduce, all_reduce, barrier});
+            return one_of(operation, {broadcast, reduce, all_reduce});
         case Algorithm::halving_doubling:
         case Algorithm::ring:
             return one_of(operation, {reduce_scatter, all_gather, all_reduce});

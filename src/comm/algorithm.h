@@ -3,7 +3,7 @@
 //                      follows the     operations
 //                      canonical order
 //   direct             yes             all: every rank reads from and writes into the others, one phase
-//   tree               yes             broadcast, reduce, all_reduce, barrier: log2 n phases, the whole message each
+//   tree               yes             broadcast, reduce, all_reduce: log2 n phases, the whole message each
 //   halving_doubling   yes             reduce_scatter, all_gather, all_reduce: distances 1, 2, 4, ...
 //   hierarchical       yes (aligned)   all_reduce: inner reduce_scatter, outer all_reduce, inner all_gather
 //   ring               no              reduce_scatter, all_gather, all_reduce: n - 1 phases, neighbours only

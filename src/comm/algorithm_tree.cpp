@@ -47,11 +47,11 @@ void spread_down(const Spec& spec, std::int64_t count, Buffer from, Program& pro
 }  // namespace
 
 Program tree_program(const Spec& given) {
+    if (given.size == 1) return direct_program(given);
     Program program{given, {}, 0};
+    const std::int64_t count = given.counts[0];
+    if (count == 0) return program;
     Spec spec = given;
-    const std::int64_t count = spec.operation == Operation::barrier ? 0 : spec.counts[0];
-    if (count == 0 && spec.operation != Operation::barrier) return program;
-    if (spec.size == 1) return direct_program(spec);
     if (spec.operation == Operation::broadcast) {
         spread_down(spec, count, Buffer::in, program);
     } else if (spec.operation == Operation::reduce) {

@@ -78,6 +78,7 @@ Communicator Communicator::group(std::span<const int> ranks) const {
 }
 
 Handle Communicator::pending(std::unique_ptr<PendingOperation> operation) {
+    operation->communicator = state_;
     state_->progress->add(*operation);
     return Handle(state_->progress, std::move(operation));
 }

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "comm/inproc.h"
+#include "comm/mpi.h"
+#include "comm/mpi_session.h"
 
 namespace cleave::comm {
 namespace {
@@ -54,16 +56,17 @@ void run_rank(InprocWorld& world, int rank, Duration timeout, const RankMain& ra
 }
 
 void run_inproc(const LaunchOptions& options, const RankMain& rank_main) {
-    InprocWorld world(options.ranks);
-    if (options.ranks == 1) {
+    const int ranks = std::max(1, options.ranks);
+    InprocWorld world(ranks);
+    if (ranks == 1) {
         Communicator communicator = world_of(world, 0, options.timeout);
         return rank_main(communicator);
     }
     std::mutex mutex;
     std::condition_variable changed;
-    int running = options.ranks;
+    int running = ranks;
     std::vector<std::thread> threads;
-    for (int r = 0; r < options.ranks; ++r)
+    for (int r = 0; r < ranks; ++r)
         threads.emplace_back([&, r] {
             run_rank(world, r, options.timeout, rank_main);
             const std::lock_guard lock(mutex);
@@ -85,11 +88,49 @@ void run_inproc(const LaunchOptions& options, const RankMain& rank_main) {
     CLEAVE_CHECK(!world.failed(), "a failure without its exception");
 }
 
+int exit_code_of(const std::exception& error) {
+    if (dynamic_cast<const UserError*>(&error) != nullptr) return kExitUserError;
+    if (dynamic_cast<const RunError*>(&error) != nullptr) return kExitNo;
+    return kExitRankFailure;
+}
+
+void run_mpi(const LaunchOptions& options, const RankMain& rank_main) {
+    MpiSession& session = MpiSession::get();
+    if (options.ranks != 0 && options.ranks != session.size())
+        throw UserError("asked for {} ranks, but mpirun has started {} processes; both must be the same", options.ranks,
+                        session.size());
+    auto owned = std::make_unique<MpiEndpoint>(options.fingerprints);
+    MpiEndpoint& endpoint = *owned;
+    auto progress = std::make_shared<Progress>(std::move(owned), options.timeout);
+    session.set_outcome(kExitRankFailure);
+    try {
+        Communicator world(progress, std::make_unique<MpiGroup>(endpoint));
+        rank_main(world);
+        endpoint.finish();
+        session.set_outcome(kExitOk);
+    } catch (const RankFailure& failure) {
+        endpoint.fail(failure.rank(), failure.what());
+        throw;
+    } catch (const std::exception& error) {
+        endpoint.fail(session.rank(), error.what());
+        session.set_outcome(exit_code_of(error));
+        throw;
+    }
+}
+
 }  // namespace
 
+bool under_mpirun() {
+    return MpiSession::available();
+}
+
 void run_ranks(const LaunchOptions& options, const RankMain& rank_main) {
-    if (options.ranks < 1) throw UserError("asked for {} ranks; 1 or more are possible", options.ranks);
-    run_inproc(options, rank_main);
+    const auto transport = options.transport.value_or(under_mpirun() ? TransportKind::mpi : TransportKind::inproc);
+    if (options.ranks < 0) throw UserError("asked for {} ranks; 1 or more are possible", options.ranks);
+    if (transport == TransportKind::inproc) return run_inproc(options, rank_main);
+    if (!under_mpirun())
+        throw UserError("the mpi transport needs mpirun: mpirun -n {} cleave ...", std::max(1, options.ranks));
+    run_mpi(options, rank_main);
 }
 
 }  // namespace cleave::comm

@@ -10,12 +10,18 @@
 namespace cleave::comm {
 
 struct LaunchOptions {
-    int ranks = 1;                           // under mpirun, with the mpi transport: 0 or the number of its processes
+    int ranks = 0;                                // 0: as many as mpirun started, 1 without it
     std::optional<TransportKind> transport = {};  // not given: mpi under mpirun, inproc otherwise
     Duration timeout = std::chrono::seconds(300);
+    // Without fingerprints ranks that disagree may hang or mix data: only to measure what they cost (mpi only; inproc
+    // always has them).
+    bool fingerprints = true;
     // After a failure the other ranks have this long to return; then the process ends (kExitRankFailure).
     Duration grace = std::chrono::seconds(30);
 };
+
+// Whether mpirun (or another MPI launcher) started this process.
+bool under_mpirun();
 
 // Calls rank_main(world) on every rank and returns when all have returned. An exception on one rank reaches every other
 // rank as a RankFailure out of its next (or present) operation; the first in time is rethrown here.

@@ -14,7 +14,8 @@
 namespace cleave::comm {
 
 struct PendingOperation {
-    std::shared_ptr<const PreparedProgram> program;  // kept alive for the request; null where there is none
+    std::shared_ptr<const void> communicator;        // what the request refers to lives as long as it does
+    std::shared_ptr<const PreparedProgram> program;  // likewise; null where there is none
     std::unique_ptr<Request> request;                // null once complete
     std::optional<Clock::time_point> waiting_since;
 };

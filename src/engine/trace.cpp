@@ -47,37 +47,45 @@ double Trace::now() const {
     return seconds() - origin_;
 }
 
-std::string chrome_trace(const std::vector<std::vector<Event>>& by_rank) {
-    constexpr double kMicro = 1e6;
-    std::string out = "{\"traceEvents\":[\n";
-    auto line = [&](const std::string& text) { out += (out.back() == '\n' && out.size() < 20 ? "" : ",\n") + text; };
-    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-        line(fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0}"}}}})", rank));
-        line(fmt::format(R"({{"ph":"M","pid":{},"tid":0,"name":"thread_name","args":{{"name":"compute"}}}})", rank));
-        line(fmt::format(R"({{"ph":"M","pid":{},"tid":1,"name":"thread_name","args":{{"name":"communication"}}}})", rank));
-        std::map<std::string, double> issued;  // detail -> when, for the span of the operation in flight
-        for (const Event& event : by_rank[rank]) {
-            const std::string name = escaped(event.name);
-            const std::string detail = escaped(event.detail);
-            if (event.type == EventType::mark) {
-                line(fmt::format(R"({{"ph":"i","s":"t","pid":{},"tid":0,"name":"{}","ts":{:.3f}}})", rank, name,
-                                 event.begin * kMicro));
-                continue;
-            }
-            line(fmt::format(R"({{"ph":"X","pid":{},"tid":0,"cat":"{}","name":"{}","ts":{:.3f},"dur":{:.3f},)"
-                             R"("args":{{"detail":"{}","bytes":{},"flops":{}}}}})",
-                             rank, name_of(event.type), name, event.begin * kMicro, (event.end - event.begin) * kMicro,
-                             detail, event.bytes, event.flops));
-            line(fmt::format(R"({{"ph":"C","pid":{},"name":"live bytes","ts":{:.3f},"args":{{"bytes":{}}}}})", rank,
-                             event.end * kMicro, event.live_bytes));
-            if (event.type == EventType::issue) issued[event.detail] = event.begin;
-            if (event.type == EventType::wait && issued.count(event.detail) != 0)
-                line(fmt::format(R"({{"ph":"X","pid":{},"tid":1,"cat":"in flight","name":"{}","ts":{:.3f},"dur":{:.3f},)"
-                                 R"("args":{{"detail":"{}"}}}})",
-                                 rank, name, issued[event.detail] * kMicro,
-                                 (event.end - issued[event.detail]) * kMicro, detail));
+namespace {
+
+constexpr double kMicro = 1e6;  // Chrome's times are in microseconds
+
+std::string span(int rank, int thread, std::string_view category, const Event& event, double begin) {
+    return fmt::format(R"({{"ph":"X","pid":{},"tid":{},"cat":"{}","name":"{}","ts":{:.3f},"dur":{:.3f},)"
+                       R"("args":{{"detail":"{}","bytes":{},"flops":{}}}}})",
+                       rank, thread, category, escaped(event.name), begin * kMicro, (event.end - begin) * kMicro,
+                       escaped(event.detail), event.bytes, event.flops);
+}
+
+}  // namespace
+
+std::string chrome_events(int rank, const std::vector<Event>& events) {
+    std::string out;
+    auto add = [&](const std::string& text) { out += (out.empty() ? "" : ",\n") + text; };
+    add(fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0}"}}}})", rank));
+    add(fmt::format(R"({{"ph":"M","pid":{},"tid":0,"name":"thread_name","args":{{"name":"compute"}}}})", rank));
+    add(fmt::format(R"({{"ph":"M","pid":{},"tid":1,"name":"thread_name","args":{{"name":"in flight"}}}})", rank));
+    std::map<std::string, double> issued;  // by detail, which numbers the operation
+    for (const Event& event : events) {
+        if (event.type == EventType::mark) {
+            add(fmt::format(R"({{"ph":"i","s":"t","pid":{},"tid":0,"name":"{}","ts":{:.3f}}})", rank, escaped(event.name),
+                            event.begin * kMicro));
+            continue;
         }
+        add(span(rank, 0, name_of(event.type), event, event.begin));
+        add(fmt::format(R"({{"ph":"C","pid":{},"name":"live bytes","ts":{:.3f},"args":{{"bytes":{}}}}})", rank,
+                        event.end * kMicro, event.live_bytes));
+        if (event.type == EventType::issue) issued[event.detail] = event.begin;
+        if (const auto issue = issued.find(event.detail); event.type == EventType::wait && issue != issued.end())
+            add(span(rank, 1, "in flight", event, issue->second));
     }
+    return out;
+}
+
+std::string chrome_trace(const std::vector<std::string>& fragments) {
+    std::string out = "{\"traceEvents\":[\n";
+    for (std::size_t i = 0; i < fragments.size(); ++i) out += (i == 0 ? "" : ",\n") + fragments[i];
     return out + "\n]}\n";
 }
 

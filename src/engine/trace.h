@@ -46,8 +46,9 @@ class Trace {
     std::vector<Event> events_;
 };
 
-// The traces of all ranks as one Chrome/Perfetto JSON document (opens in ui.perfetto.dev): a process a rank, a thread for
-// its kernels and one for its communication, a counter of live memory.
-std::string chrome_trace(const std::vector<std::vector<Event>>& by_rank);
+// For ui.perfetto.dev or chrome://tracing: one rank's events as a process with a thread for its kernels, one for what is in
+// flight and a counter of live memory (a fragment), and the fragments of all ranks as one JSON document.
+std::string chrome_events(int rank, const std::vector<Event>& events);
+std::string chrome_trace(const std::vector<std::string>& fragments);
 
 }  // namespace cleave

@@ -14,14 +14,6 @@ ModelLayouts data_parallel_layouts(const Mesh& mesh) {
 
 namespace {
 
-// Where every P has become R: what the schedule's reduce makes of a gradient.
-Layout summed(const Layout& layout) {
-    Layout result = layout;
-    for (const auto& entry : layout)
-        if (entry.placement.is(Placement::Kind::P)) result = result.with(entry.axis, R);
-    return result;
-}
-
 constexpr std::int64_t kPadding = 64 / 4;  // elements: gradients start at cache lines
 
 std::int64_t padded(std::int64_t elements) {

@@ -12,4 +12,9 @@ struct ModelLayouts {
     Layout parameters;   // every parameter
 };
 
+// Every P becomes R: a value summed over the ranks that hold its terms.
+Layout summed(const Layout& layout);
+// The layout of a sum over all elements of a tensor: P wherever the tensor is cut.
+Layout sum_over_elements(const Layout& layout);
+
 }  // namespace cleave

@@ -1,6 +1,7 @@
 #include "placement/mesh.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -23,12 +24,16 @@ Mesh::Mesh(std::vector<Axis> base_axes) {
     base_strides_.resize(base_axes.size());
     for (int i = base_count_ - 1; i >= 0; --i) {
         base_strides_[static_cast<std::size_t>(i)] = world_size_;
-        world_size_ *= base_axes[static_cast<std::size_t>(i)].size;
+        const Axis& axis = base_axes[static_cast<std::size_t>(i)];
+        if (axis.size > std::numeric_limits<int>::max() / world_size_)
+            throw UserError("mesh axis {}: size {} makes the world larger than {} ranks", axis.name, axis.size,
+                            std::numeric_limits<int>::max());
+        world_size_ *= axis.size;
     }
     for (int i = 0; i < base_count_; ++i) {
         const Axis& axis = base_axes[static_cast<std::size_t>(i)];
         if (has(axis.name)) throw UserError("mesh axis {} is named twice", axis.name);
-        axes_.push_back({axis.name, axis.size, {i}, 1});
+        axes_.push_back({axis.name, axis.size, {i}, 1, 0});
     }
 }
 
@@ -39,18 +44,25 @@ void Mesh::add_view(const std::vector<std::string>& replaced, std::vector<Axis> 
     for (const std::string& name : replaced) {
         const AxisId parent = axis(name);
         CLEAVE_CHECK(parent < base_count_, "a view replaces base axes only, not {}", name);
+        CLEAVE_CHECK(std::find(parents.begin(), parents.end(), parent) == parents.end(), "a view replaces {} twice",
+                     name);
         parents.push_back(parent);
         product *= size(parent);
     }
-    int view_product = 1;
-    for (const Axis& axis : axes) view_product *= axis.size;
+    std::int64_t view_product = 1;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+        auto same_name = [&](const Axis& other) { return other.name == axes[i].name; };
+        if (has(axes[i].name) || std::any_of(axes.begin() + static_cast<std::ptrdiff_t>(i) + 1, axes.end(), same_name))
+            throw UserError("mesh axis {} is named twice", axes[i].name);
+        view_product = std::min<std::int64_t>(view_product * axes[i].size, std::numeric_limits<int>::max());
+    }
     if (view_product != product)
         throw UserError("the view's axes multiply to {}, but the axes they stand for to {}", view_product, product);
-    int divisor = view_product;
+    ++view_count_;
+    int divisor = product;
     for (const Axis& axis : axes) {
-        if (has(axis.name)) throw UserError("mesh axis {} is named twice", axis.name);
         divisor /= axis.size;
-        axes_.push_back({axis.name, axis.size, parents, divisor});
+        axes_.push_back({axis.name, axis.size, parents, divisor, view_count_});
     }
 }
 
@@ -64,11 +76,10 @@ bool Mesh::has(std::string_view name) const {
 }
 
 AxisId Mesh::axis(std::string_view name) const {
-    std::string known;
-    for (int i = 0; i < axis_count(); ++i) {
+    for (int i = 0; i < axis_count(); ++i)
         if (axes_[static_cast<std::size_t>(i)].name == name) return i;
-        known += (known.empty() ? "" : ", ") + axes_[static_cast<std::size_t>(i)].name;
-    }
+    std::string known;
+    for (const Node& node : axes_) known += (known.empty() ? "" : ", ") + node.name;
     throw UserError("unknown mesh axis '{}'; known are {}", name, known);
 }
 
@@ -78,7 +89,8 @@ int Mesh::base_digit(int rank, int base) const {
 
 int Mesh::parents_index(int rank, const Node& node) const {
     int index = 0;
-    for (int parent : node.parents) index = index * axes_[static_cast<std::size_t>(parent)].size + base_digit(rank, parent);
+    for (int parent : node.parents)
+        index = index * axes_[static_cast<std::size_t>(parent)].size + base_digit(rank, parent);
     return index;
 }
 
@@ -102,7 +114,10 @@ int Mesh::joint_size(const std::vector<AxisId>& axes) const {
 
 std::vector<int> Mesh::group(int rank, const std::vector<AxisId>& axes) const {
     // Along axis a the coordinate moves by changing the joint index of its parents by a multiple of the divisor; walk
-    // that index back to a rank. Axes of one group are disjoint or digits of the same view, so the moves add up.
+    // that index back to a rank. The axes are disjoint, so the moves add up.
+    for (std::size_t i = 0; i < axes.size(); ++i)
+        for (std::size_t j = i + 1; j < axes.size(); ++j)
+            CLEAVE_CHECK(disjoint(axes[i], axes[j]), "a group along {} and {}", name(axes[i]), name(axes[j]));
     std::vector<int> ranks{rank};
     for (AxisId axis : axes) {
         const Node& node = at(axis);
@@ -132,7 +147,7 @@ bool Mesh::disjoint(AxisId a, AxisId b) const {
     const Node& x = at(a);
     const Node& y = at(b);
     // Two digits of one view do not overlap although they share their parents.
-    if (a != b && x.parents == y.parents && a >= base_count_ && b >= base_count_) return true;
+    if (a != b && x.view == y.view) return true;
     return std::none_of(x.parents.begin(), x.parents.end(), [&](int parent) {
         return std::find(y.parents.begin(), y.parents.end(), parent) != y.parents.end();
     });

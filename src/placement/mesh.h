@@ -1,7 +1,7 @@
-// A mesh names the axes along which the ranks of a run are arranged. The base axes (pp, dp, cp, tp) multiply to the world
-// size; the last of them varies fastest. A *view* factors some of the axes again over the same ranks: the expert view
-// (edp, ep, etp in place of dp, cp, tp), or sub-axes (tp.kv and tp.rep in place of tp).
-// Thread rule: immutable after construction of the last view; shared by all ranks.
+// A mesh names the axes along which the ranks of a run are arranged. The base axes (pp, dp, cp, tp) multiply to the
+// world size; the last of them varies fastest. A *view* factors some of the axes again over the same ranks: the expert
+// view (edp, ep, etp in place of dp, cp, tp), or sub-axes (tp.kv and tp.rep in place of tp). Thread rule: immutable
+// after construction of the last view; shared by all ranks.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ class Mesh {
     // empty or repeated name.
     explicit Mesh(std::vector<Axis> base_axes);
 
-    // Adds a view: the joint index over `replaced` (outermost first, base axes) is factored into `axes`, the last varying
-    // fastest. The sizes must multiply to the same number (UserError otherwise).
+    // Adds a view: the joint index over `replaced` (outermost first, base axes) is factored into `axes`, the last
+    // varying fastest. The sizes must multiply to the same number (UserError otherwise).
     void add_view(const std::vector<std::string>& replaced, std::vector<Axis> axes);
 
     int world_size() const { return world_size_; }
@@ -43,7 +43,8 @@ class Mesh {
     // as one group), by joint coordinate.
     std::vector<int> group(int rank, const std::vector<AxisId>& axes) const;
 
-    // True where no base axis lies under both: only then may one tensor be placed along both.
+    // True where no base axis lies under both, or both are digits of one view: only then may one tensor be placed along
+    // both.
     bool disjoint(AxisId a, AxisId b) const;
 
     std::string coordinates(int rank) const;  // "pp=0 dp=1 cp=0 tp=3", then each view's
@@ -54,6 +55,7 @@ class Mesh {
         int size;
         std::vector<int> parents;  // base axes whose joint index this axis is a digit of (itself for a base axis)
         int divisor;               // digit = joint index of the parents / divisor % size
+        int view;                  // 0 for base axes, then the views in the order of their addition
     };
     const Node& at(AxisId axis) const;
     int base_digit(int rank, int base) const;
@@ -62,6 +64,7 @@ class Mesh {
     std::vector<Node> axes_;
     std::vector<int> base_strides_;
     int base_count_ = 0;
+    int view_count_ = 0;
     int world_size_ = 1;
 };
 

@@ -1,24 +1,32 @@
 #include "placement/placement.h"
 
+#include <algorithm>
+
 namespace cleave {
 
 using Kind = Placement::Kind;
 
 Placement dual(Placement placement) {
     switch (placement.kind) {
-        case Kind::R: return P;
-        case Kind::P: return R;
+        case Kind::R:
+            return P;
+        case Kind::P:
+            return R;
         case Kind::I:
-        case Kind::S: return placement;
+        case Kind::S:
+            return placement;
     }
     return placement;
 }
 
 std::string to_string(Placement placement) {
     switch (placement.kind) {
-        case Kind::R: return "R";
-        case Kind::I: return "I";
-        case Kind::P: return "P";
+        case Kind::R:
+            return "R";
+        case Kind::I:
+            return "I";
+        case Kind::P:
+            return "P";
         case Kind::S:
             return placement.unit == 1 ? fmt::format("S({})", int{placement.dim})
                                        : fmt::format("S({}, unit {})", int{placement.dim}, placement.unit);
@@ -27,13 +35,17 @@ std::string to_string(Placement placement) {
 }
 
 Range cut(std::int64_t length, int index, int count, std::int64_t unit) {
-    CLEAVE_CHECK(length % unit == 0 && index >= 0 && index < count, "cut {} units of {} in {}", length, unit, count);
+    CLEAVE_CHECK(length >= 0 && unit >= 1 && length % unit == 0, "cut {} in units of {}", length, unit);
+    CLEAVE_CHECK(index >= 0 && index < count, "piece {} of {}", index, count);
     const std::int64_t units = length / unit;
     return {index * units / count * unit, (index + 1) * units / count * unit};
 }
 
 Layout::Layout(std::initializer_list<Entry> entries) {
-    for (const Entry& entry : entries) *this = with(entry.axis, entry.placement);
+    for (const Entry& entry : entries) {
+        CLEAVE_CHECK(at(entry.axis) == I, "a layout names axis {} twice", entry.axis);
+        set(entry.axis, entry.placement);
+    }
 }
 
 Placement Layout::at(AxisId axis) const {
@@ -42,22 +54,28 @@ Placement Layout::at(AxisId axis) const {
     return I;
 }
 
-Layout Layout::with(AxisId axis, Placement to) const {
-    Layout result;
-    bool placed = false;
-    auto keep = [&](const Entry& entry) {
-        CLEAVE_CHECK(result.count_ < kMaxAxes);
-        result.entries_[static_cast<std::size_t>(result.count_++)] = entry;
-    };
-    for (const Entry& entry : *this) {
-        if (entry.axis != axis) {
-            keep(entry);
-        } else {
-            placed = true;
-            if (to != I) keep({axis, to});
-        }
+void Layout::set(AxisId axis, Placement to) {
+    Entry* const last = entries_.data() + count_;
+    Entry* const found = std::find_if(entries_.data(), last, [&](const Entry& entry) { return entry.axis == axis; });
+    // A slice is taken of what a rank holds, inside all cuts that are there already.
+    const bool new_cut =
+        to.is(Kind::S) && !(found != last && found->placement.is(Kind::S) && found->placement.dim == to.dim);
+    if (found != last && to != I && !new_cut) {
+        found->placement = to;
+        return;
     }
-    if (!placed && to != I) keep({axis, to});
+    if (found != last) {
+        std::move(found + 1, last, found);
+        --count_;
+    }
+    if (to == I) return;
+    CLEAVE_CHECK(count_ < kMaxAxes, "a layout names at most {} axes", kMaxAxes);
+    entries_[static_cast<std::size_t>(count_++)] = {axis, to};
+}
+
+Layout Layout::with(AxisId axis, Placement to) const {
+    Layout result = *this;
+    result.set(axis, to);
     return result;
 }
 
@@ -86,7 +104,8 @@ bool operator==(const Layout& a, const Layout& b) {
         int i = next_cut(a, dim, 0);
         int j = next_cut(b, dim, 0);
         while (i >= 0 && j >= 0) {
-            if (a.entries_[static_cast<std::size_t>(i)].axis != b.entries_[static_cast<std::size_t>(j)].axis) return false;
+            if (a.entries_[static_cast<std::size_t>(i)].axis != b.entries_[static_cast<std::size_t>(j)].axis)
+                return false;
             i = next_cut(a, dim, i + 1);
             j = next_cut(b, dim, j + 1);
         }
@@ -107,7 +126,8 @@ std::vector<Range> local_ranges(const Shape& shape, const Layout& layout, const 
     for (auto extent : shape) ranges.push_back({0, extent});
     for (const auto& [axis, placement] : layout) {
         if (!placement.is(Kind::S)) continue;
-        CLEAVE_CHECK(placement.dim < shape.rank(), "S({}) of a tensor {}", int{placement.dim}, to_string(shape));
+        CLEAVE_CHECK(placement.dim >= 0 && placement.dim < shape.rank(), "S({}) of a tensor {}", int{placement.dim},
+                     to_string(shape));
         Range& range = ranges[static_cast<std::size_t>(placement.dim)];
         const Range piece = cut(range.length(), mesh.coordinate(rank, axis), mesh.size(axis), placement.unit);
         range = {range.begin + piece.begin, range.begin + piece.end};
@@ -122,22 +142,33 @@ Shape local_shape(const Shape& shape, const Layout& layout, const Mesh& mesh, in
 }
 
 std::string problem_with(const Shape& shape, const Layout& layout, const Mesh& mesh) {
-    std::vector<std::int64_t> smallest(shape.begin(), shape.end());  // the shortest piece so far
+    std::vector<std::vector<std::int64_t>> lengths;  // per dim the lengths that its pieces have so far, each once
+    for (auto extent : shape) lengths.push_back({extent});
     for (const auto& [axis, placement] : layout) {
         for (const auto& other : layout)
             if (other.axis != axis && !mesh.disjoint(axis, other.axis))
                 return fmt::format("axes {} and {} run over the same ranks", mesh.name(axis), mesh.name(other.axis));
         if (!placement.is(Kind::S)) continue;
-        if (placement.dim < 0 || placement.dim >= shape.rank())
-            return fmt::format("{} has no dim {}", to_string(shape), int{placement.dim});
-        auto& extent = smallest[static_cast<std::size_t>(placement.dim)];
-        if (placement.unit < 1 || extent % placement.unit != 0)
-            return fmt::format("dim {} of {} is no multiple of its unit {}", int{placement.dim}, to_string(shape),
-                               placement.unit);
-        if (extent / placement.unit < mesh.size(axis))
-            return fmt::format("dim {} of {} has {} units for {} ranks along {}", int{placement.dim}, to_string(shape),
-                               extent / placement.unit, mesh.size(axis), mesh.name(axis));
-        extent = extent / placement.unit / mesh.size(axis) * placement.unit;
+        const int dim = placement.dim;
+        const std::int64_t unit = placement.unit;
+        const std::int64_t count = mesh.size(axis);
+        if (dim < 0 || dim >= shape.rank()) return fmt::format("{} has no dim {}", to_string(shape), dim);
+        std::vector<std::int64_t> pieces;
+        for (auto length : lengths[static_cast<std::size_t>(dim)]) {
+            const bool in_pieces = length != shape[dim];
+            if (unit < 1 || length % unit != 0)
+                return fmt::format("dim {} of {}{} is no multiple of its unit {}", dim, to_string(shape),
+                                   in_pieces ? fmt::format(", a piece of {},", length) : "", unit);
+            if (length / unit < count)
+                return fmt::format("dim {} of {} has {} units{} for {} ranks along {}", dim, to_string(shape),
+                                   length / unit, in_pieces ? " left" : "", count, mesh.name(axis));
+            // Pieces have the rounded down or the rounded up length.
+            pieces.push_back(length / unit / count * unit);
+            if (length / unit % count != 0) pieces.push_back(pieces.back() + unit);
+        }
+        std::sort(pieces.begin(), pieces.end());
+        pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
+        lengths[static_cast<std::size_t>(dim)] = std::move(pieces);
     }
     return {};
 }

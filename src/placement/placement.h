@@ -3,10 +3,10 @@
 //   I     invariant: the same on every rank; its gradient is I (the same on every rank)
 //   S(d)  shard: a slice along dim d; its gradient is S(d)
 //   P     partial: a term of the sum; its gradient is R
-// A Layout gives one placement per axis. An axis that it does not name is I: nothing is known of that axis, the tensor and
-// its gradient are the same along it. Where several axes cut one dim, they cut in the order in which the layout names
-// them, outermost first. Rank r of n holds [floor(r L / n), floor((r + 1) L / n)) of L units.
-// Thread rule: values.
+// A Layout gives one placement per axis. An axis that it does not name is I: nothing is known of that axis, the tensor
+// and its gradient are the same along it. Where several axes cut one dim, they cut in the order in which the layout
+// names them, outermost first. Rank r of n holds [floor(r L / n), floor((r + 1) L / n)) of L units. Thread rule:
+// values.
 #pragma once
 
 #include <array>
@@ -61,8 +61,9 @@ class Layout {
     Layout() = default;
     Layout(std::initializer_list<Entry> entries);
 
-    Placement at(AxisId axis) const;              // I where the axis is not named
-    Layout with(AxisId axis, Placement to) const;  // replaces in place, or appends (the innermost cut)
+    Placement at(AxisId axis) const;               // I where the axis is not named
+    void set(AxisId axis, Placement to);           // a new cut becomes the innermost
+    Layout with(AxisId axis, Placement to) const;  // a copy, set
     Layout dual() const;
 
     const Entry* begin() const { return entries_.data(); }
@@ -84,8 +85,8 @@ std::string to_string(const Layout& layout, const Mesh& mesh);  // "dp:S(0) tp:P
 std::vector<Range> local_ranges(const Shape& shape, const Layout& layout, const Mesh& mesh, int rank);
 Shape local_shape(const Shape& shape, const Layout& layout, const Mesh& mesh, int rank);
 
-// Empty if `layout` can place a tensor of `shape`; otherwise what is wrong: a dim that does not exist, an extent that is
-// no multiple of the unit, fewer units than ranks, axes that overlap.
+// Empty if `layout` can place a tensor of `shape`; otherwise what is wrong: a dim that does not exist, an extent that
+// is no multiple of the unit, fewer units than ranks, axes that overlap.
 std::string problem_with(const Shape& shape, const Layout& layout, const Mesh& mesh);
 
 }  // namespace cleave

@@ -3,7 +3,8 @@
 //
 //     "x[m.. k..] w[k.. n..] + b[n..] -> y[m.. n..]"
 //
-//   name[labels]   an operand and its dims. `m..` stands for several dims; how many follows from the operands' ranks and,
+//   name[labels]   an operand and its dims. `m..` stands for several dims; how many follows from the operands' ranks
+//   and,
 //                  where that leaves a choice, from the widths given beside the text. `[*]` is any number of dims.
 //   a b            a product: linear in each factor
 //   a b + c        a sum of products: the terms are added
@@ -12,19 +13,23 @@
 //   d!             the kernel works across dim d: it may not be cut
 //   -> y[..]       outputs. A label that an output lacks is summed over
 //
-// The rule, per mesh axis:
-//   cut            The cut operands are all cut along one and the same label, by the same cut, and every input that has the
-//                  label is among them; the others are R. Outputs that have the label are S, outputs that lack it P.
+// The rule, per mesh axis. Every term of the sum has a placement, and the terms must agree:
+//   cut            The cut inputs are all cut along one and the same label, by the same cut, and every input that has
+//   the
+//                  label is among them. Outputs that have the label are S, outputs that lack it are P. The other
+//                  factors of a term with the label are R. A term without the label is added whole where the outputs
+//                  are S (all its factors R: a bias) and must itself be partial where they are P.
 //   partial        No operand is cut: in each term exactly one factor is P, the others R (`~` factors may not be P).
 //                  Outputs are P. A sum of P and R is refused.
 //   whole          All inputs R: outputs R. All I: outputs I. A mix of R and I is refused.
-// The duals agree with the backward kernels' own signatures; tests/kernels checks forward and backward of every
+// Where one label stands for unlike extents (query heads and key heads), all of them must divide by the number of
+// pieces. The duals agree with the backward kernels' own signatures; tests/kernels checks forward and backward of every
 // combination against the global result.
 // Thread rule: immutable.
 #pragma once
 
+#include <array>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +40,10 @@ namespace cleave {
 
 class Signature {
   public:
+    static constexpr std::size_t kMaxInputs = 8;
+    static constexpr std::size_t kMaxOutputs = 8;
+    static constexpr std::size_t kMaxLetters = 32;
+
     // `widths`: the number of dims of `..` labels that the ranks alone do not determine.
     explicit Signature(std::string text, std::map<char, int> widths = {});
 
@@ -42,53 +51,71 @@ class Signature {
         const Shape* shape;  // global
         const Layout* layout;
     };
+    // The layouts of the outputs, held inline: apply() runs in every launch and does not allocate.
+    class Outputs {
+      public:
+        explicit Outputs(std::size_t count = 0) : count_(count) { CLEAVE_CHECK(count <= kMaxOutputs); }
+        std::size_t size() const { return count_; }
+        const Layout& operator[](std::size_t i) const { return layouts_[checked(i)]; }
+        Layout& operator[](std::size_t i) { return layouts_[checked(i)]; }
+        const Layout* begin() const { return layouts_.data(); }
+        const Layout* end() const { return layouts_.data() + count_; }
+
+      private:
+        std::size_t checked(std::size_t i) const {
+            CLEAVE_CHECK(i < count_, "output {} of {}", i, count_);
+            return i;
+        }
+        std::array<Layout, kMaxOutputs> layouts_;
+        std::size_t count_;
+    };
     struct Result {
-        std::vector<Layout> outputs;
+        Outputs outputs;
         std::string refused;  // empty, or why
     };
     // Output layouts for these inputs, or the reason why there are none.
     Result apply(std::span<const Operand> inputs, const Mesh& mesh) const;
 
-    int input_count() const { return input_count_; }
-    int output_count() const { return static_cast<int>(operands_.size()) - input_count_; }
+    int input_count() const { return static_cast<int>(input_count_); }
+    int output_count() const { return static_cast<int>(operands_.size() - input_count_); }
     const std::string& text() const { return text_; }
 
   private:
+    friend class SignatureCase;  // one application of the rule (signature_rule.cpp)
+
     struct Label {
-        char letter;
-        bool several;  // `m..`
-        bool whole;    // `d!`
+        std::size_t letter;  // index in letters_
+        bool whole;          // `d!`
     };
     struct Spec {
         std::string name;
         std::vector<Label> labels;
-        int term = 0;
-        bool any_rank = false;  // [*]
+        std::size_t term = 0;
         bool nonlinear = false;
         bool no_gradient = false;
     };
-    // One dim of one operand after the expansion of `..`: its letter and its place within the group.
-    struct DimLabel {
-        char letter;
-        int index;
-        bool whole;
-        bool same(const DimLabel& other) const { return letter == other.letter && index == other.index; }
+    struct Letter {
+        char name;     // '*' for [*]
+        bool several;  // `m..`
+        int width;     // the number of dims it stands for; -1 until the ranks are known
     };
-    using Expanded = std::vector<DimLabel>;
+    // The rank of input `operand` determines the width of `letter`, all its other letters being known by then.
+    struct WidthStep {
+        std::size_t operand;
+        std::size_t letter;
+    };
 
-    Spec parse_operand(std::string_view word) const;
-    std::optional<std::string> expand(std::span<const Operand> inputs, std::vector<Expanded>& expanded) const;
-    std::string apply_axis(AxisId axis, std::span<const Operand> inputs, const std::vector<Expanded>& expanded,
-                           const Mesh& mesh, std::vector<Layout>& outputs) const;
-    std::string apply_cut(AxisId axis, std::size_t first_cut, std::span<const Operand> inputs,
-                          const std::vector<Expanded>& expanded, const Mesh& mesh, std::vector<Layout>& outputs) const;
-    std::string apply_partial(AxisId axis, std::span<const Operand> inputs, const Mesh& mesh) const;
+    Spec parse_operand(std::string_view word);
+    std::size_t parse_letter(char name, bool several);
+    void plan_widths();
 
     std::string text_;
-    std::map<char, int> widths_;
+    std::map<char, int> given_widths_;
+    std::vector<Letter> letters_;
     std::vector<Spec> operands_;  // inputs, then outputs
-    int input_count_ = 0;
-    int term_count_ = 0;
+    std::vector<WidthStep> width_steps_;
+    std::size_t input_count_ = 0;
+    std::size_t term_count_ = 1;
 };
 
 }  // namespace cleave

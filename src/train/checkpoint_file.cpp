@@ -1,0 +1,261 @@
+#include "train/checkpoint_file.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace cleave {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr std::string_view kMagic = "CLEAVE";
+constexpr std::string_view kVersion = "01";
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kPrefix = 24;
+constexpr std::string_view kLatest = "latest";
+
+constexpr std::size_t aligned(std::size_t offset) {
+    return (offset + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::string hex(std::uint64_t value) {
+    return fmt::format("{:016x}", value);
+}
+
+std::uint64_t load_u64(std::span<const std::byte> bytes, std::size_t at) {
+    std::uint64_t value;
+    std::memcpy(&value, bytes.data() + at, sizeof(value));
+    return value;
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+Json shape_json(const Shape& shape) {
+    Json json = Json::array();
+    for (std::int64_t extent : shape) json.push(extent);
+    return json;
+}
+
+bool all_zero(std::span<const std::byte> bytes) {
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+}
+
+// The verification of one file, part by part.
+class Verifier {
+  public:
+    Verifier(const std::filesystem::path& path, std::span<const std::byte> bytes) : path_(path), bytes_(bytes) {}
+
+    Json header() const {
+        if (bytes_.size() < kMagic.size() || text_of(bytes_.first(kMagic.size())) != kMagic)
+            fail(bytes_.empty() ? "it is empty" : "it does not start with the word CLEAVE: another kind of file");
+        if (bytes_.size() < kPrefix) fail(fmt::format("it ends after {} bytes, inside its first line", bytes_.size()));
+        const auto version = text_of(bytes_.subspan(kMagic.size(), kVersion.size()));
+        if (version != kVersion)
+            fail(fmt::format("its format version is '{}', this program reads version {}", Json(version).dump(),
+                             kVersion));
+        const std::uint64_t length = load_u64(bytes_, 8);
+        if (length > bytes_.size() - kPrefix)
+            fail(fmt::format("its header should have {} bytes, {} are left in the file: truncated or altered", length,
+                             bytes_.size() - kPrefix));
+        const auto text = bytes_.subspan(kPrefix, static_cast<std::size_t>(length));
+        if (hash64(text) != load_u64(bytes_, 16)) fail("the checksum of its header does not match: altered");
+        return Json::parse(text_of(text), path_.string());
+    }
+
+    std::size_t header_end() const { return kPrefix + static_cast<std::size_t>(load_u64(bytes_, 8)); }
+
+    // One entry of the header's list; the data before it ends at `previous_end`.
+    CheckpointTensor tensor(const Json& entry, std::size_t previous_end) const {
+        const Json* name = entry.find("name");
+        if (name == nullptr || name->string() == nullptr) fail("a tensor has no name");
+        CheckpointTensor tensor{*name->string(), dtype(entry, *name->string()), Shape(), {}};
+        const std::size_t size = size_of_values(entry, tensor);
+        const auto begin = offset(entry, "begin", tensor.name);
+        const auto end = offset(entry, "end", tensor.name);
+        if (begin > end || end > bytes_.size())
+            fail(fmt::format("tensor '{}' should be bytes {} to {}, the file has {}: truncated or altered", tensor.name,
+                             begin, end, bytes_.size()));
+        if (begin < previous_end || begin % kAlignment != 0 || begin - previous_end >= kAlignment)
+            fail(fmt::format("tensor '{}' begins at byte {}, which overlaps or does not follow what is before it ({})",
+                             tensor.name, begin, previous_end));
+        if (end - begin != size)
+            fail(fmt::format("tensor '{}' has {} bytes, its shape and dtype need {}", tensor.name, end - begin, size));
+        tensor.bytes = bytes_.subspan(begin, size);
+        const Json* checksum = entry.find("xxh64");
+        if (checksum == nullptr || *checksum != Json(hex(hash64(tensor.bytes))))
+            fail(fmt::format("the checksum of tensor '{}' does not match: altered", tensor.name));
+        check_gap(previous_end, begin);
+        return tensor;
+    }
+
+    void check_end(std::size_t end) const {
+        if (end != bytes_.size()) fail(fmt::format("{} bytes follow its last tensor", bytes_.size() - end));
+    }
+
+    [[noreturn]] void fail(const std::string& what) const {
+        throw UserError("cannot use '{}': {}", path_.string(), what);
+    }
+
+  private:
+    void check_gap(std::size_t begin, std::size_t end) const {
+        if (!all_zero(bytes_.subspan(begin, end - begin)))
+            fail(fmt::format("bytes {} to {} should be zero: altered", begin, end));
+    }
+
+    DType dtype(const Json& entry, const std::string& name) const {
+        const Json* word = entry.find("dtype");
+        for (DType dtype : kAllDTypes)
+            if (word != nullptr && *word == Json(name_of(dtype))) return dtype;
+        fail(fmt::format("tensor '{}' has no known dtype", name));
+    }
+
+    // Sets the shape and returns the bytes of its values; refuses what does not fit the file before it can overflow.
+    std::size_t size_of_values(const Json& entry, CheckpointTensor& tensor) const {
+        const Json* shape = entry.find("shape");
+        if (shape == nullptr || shape->items() == nullptr || shape->items()->size() > kMaxRank)
+            fail(fmt::format("tensor '{}' has no shape of at most {} dims", tensor.name, kMaxRank));
+        std::uint64_t size = static_cast<std::uint64_t>(size_of(tensor.dtype));
+        for (const Json& item : *shape->items()) {
+            const std::int64_t* extent = item.integer();
+            if (extent == nullptr || *extent < 0)
+                fail(fmt::format("tensor '{}' has a shape that is none", tensor.name));
+            if (*extent > 0 && size > std::numeric_limits<std::uint64_t>::max() / static_cast<std::uint64_t>(*extent))
+                fail(fmt::format("tensor '{}' has a shape of more than 2^64 bytes", tensor.name));
+            size *= static_cast<std::uint64_t>(*extent);
+            tensor.shape.push_back(*extent);
+        }
+        return size;
+    }
+
+    std::size_t offset(const Json& entry, std::string_view key, const std::string& name) const {
+        const Json* value = entry.find(key);
+        if (value == nullptr || value->integer() == nullptr || *value->integer() < 0)
+            fail(fmt::format("tensor '{}' has no '{}'", name, key));
+        return static_cast<std::size_t>(*value->integer());
+    }
+
+    const std::filesystem::path& path_;
+    std::span<const std::byte> bytes_;
+};
+
+}  // namespace
+
+void CheckpointWriter::add(std::string name, DType dtype, const Shape& shape, const void* data) {
+    for (const Item& item : items_) CLEAVE_CHECK(item.name != name, "tensor '{}' twice", name);
+    const auto size = static_cast<std::size_t>(shape.elements() * size_of(dtype));
+    items_.push_back({std::move(name), dtype, shape, {static_cast<const std::byte*>(data), size}});
+}
+
+void CheckpointWriter::write(const std::filesystem::path& path, const Json& metadata) const {
+    // Offsets stand in the header and depend on its length; so they are taken from a first header in which they are 0
+    // and every number is as wide as it can become.
+    std::vector<std::string> checksums;
+    for (const Item& item : items_) checksums.push_back(hex(hash64(item.bytes)));
+    const auto header = [&](std::size_t start) {
+        Json tensors = Json::array();
+        std::size_t end = start;
+        for (std::size_t i = 0; i < items_.size(); ++i) {
+            const Item& item = items_[i];
+            const std::size_t begin = aligned(end);
+            end = begin + item.bytes.size();
+            tensors.push(Json::object()
+                             .set("name", item.name)
+                             .set("dtype", name_of(item.dtype))
+                             .set("shape", shape_json(item.shape))
+                             .set("begin", begin)
+                             .set("end", end)
+                             .set("xxh64", checksums[i]));
+        }
+        return Json::object().set("metadata", metadata).set("tensors", std::move(tensors)).dump();
+    };
+    constexpr std::size_t kWidest = std::size_t{1} << 60;
+    const std::size_t length = aligned(kPrefix + header(kWidest).size()) - kPrefix;
+    std::string text = header(kPrefix + length);
+    text.resize(length, ' ');  // spaces after the document are JSON's own filler
+
+    AtomicFile file(path);
+    file.write(std::string(kMagic) + std::string(kVersion));
+    const std::array<std::uint64_t, 2> numbers = {length, hash64(text)};
+    file.write(std::as_bytes(std::span(numbers)));
+    file.write(text);
+    std::size_t end = kPrefix + length;
+    for (const Item& item : items_) {
+        file.write(std::string(aligned(end) - end, '\0'));
+        file.write(item.bytes);
+        end = aligned(end) + item.bytes.size();
+    }
+    file.commit();
+}
+
+CheckpointFile::CheckpointFile(std::filesystem::path path) : path_(std::move(path)), file_(path_) {
+    const Verifier verifier(path_, file_.bytes());
+    const Json header = verifier.header();
+    const Json* metadata = header.find("metadata");
+    const Json* tensors = header.find("tensors");
+    if (metadata == nullptr || tensors == nullptr || tensors->items() == nullptr)
+        verifier.fail("its header lacks 'metadata' or 'tensors'");
+    metadata_ = *metadata;
+    std::size_t end = verifier.header_end();
+    for (const Json& entry : *tensors->items()) {
+        tensors_.push_back(verifier.tensor(entry, end));
+        end = static_cast<std::size_t>(tensors_.back().bytes.data() - file_.bytes().data()) +
+              tensors_.back().bytes.size();
+        if (!index_.emplace(tensors_.back().name, tensors_.size() - 1).second)
+            verifier.fail(fmt::format("tensor '{}' stands in it twice", tensors_.back().name));
+    }
+    verifier.check_end(end);
+}
+
+const CheckpointTensor* CheckpointFile::find(std::string_view name) const {
+    const auto at = index_.find(name);
+    return at == index_.end() ? nullptr : &tensors_[at->second];
+}
+
+const CheckpointTensor& CheckpointFile::expect(std::string_view name, DType dtype, const Shape& shape) const {
+    const CheckpointTensor* tensor = find(name);
+    if (tensor == nullptr) throw UserError("cannot use '{}': it holds no tensor '{}'", path_.string(), name);
+    if (tensor->dtype != dtype || tensor->shape != shape)
+        throw UserError("cannot use '{}': tensor '{}' is {} {} in it, this run needs {} {}", path_.string(), name,
+                        name_of(tensor->dtype), to_string(tensor->shape), name_of(dtype), to_string(shape));
+    return *tensor;
+}
+
+void CheckpointFile::read(std::string_view name, DType dtype, const Shape& shape, void* destination) const {
+    read_range(name, dtype, shape, 0, shape.elements(), destination);
+}
+
+void CheckpointFile::read_range(std::string_view name, DType dtype, const Shape& shape, std::int64_t first,
+                                std::int64_t count, void* destination) const {
+    const CheckpointTensor& tensor = expect(name, dtype, shape);
+    CLEAVE_CHECK(first >= 0 && count >= 0 && first <= shape.elements() && count <= shape.elements() - first,
+                 "elements {} to {} of {} in '{}'", first, first + count, shape.elements(), name);
+    const auto bytes = tensor.bytes.subspan(static_cast<std::size_t>(first * size_of(dtype)),
+                                            static_cast<std::size_t>(count * size_of(dtype)));
+    if (!bytes.empty()) std::memcpy(destination, bytes.data(), bytes.size());
+}
+
+void mark_latest(const std::filesystem::path& checkpoint) {
+    write_file(checkpoint.parent_path() / kLatest, checkpoint.filename().string() + "\n");
+}
+
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder) {
+    const auto marker = folder / kLatest;
+    if (!std::filesystem::exists(marker)) return std::nullopt;
+    std::string name = read_text_file(marker);
+    while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
+    const bool plain = !name.empty() && name.find('/') == std::string::npos && name != "." && name != "..";
+    if (!plain || !std::filesystem::exists(folder / name))
+        throw UserError("cannot use '{}': it should name a checkpoint in its folder, it says '{}'", marker.string(),
+                        name);
+    return folder / name;
+}
+
+}  // namespace cleave

@@ -1,0 +1,23 @@
+#include "train/evaluate.h"
+
+#include "kernels/elementwise.h"
+
+namespace cleave {
+
+double evaluate(Engine& engine, Transformer& model, const std::vector<Samples>& batches, std::int64_t labels) {
+    CLEAVE_CHECK(!batches.empty() && labels > 0);
+    const double scale = 1.0 / static_cast<double>(labels);
+    Tensor sum;
+    for (const Samples& samples : batches) {
+        Tape tape(engine, false);
+        const Tensor loss = model.loss(tape, write_samples(engine, model, "tokens", samples.tokens),
+                                       write_samples(engine, model, "labels", samples.labels), scale);
+        if (sum)
+            engine.launch(kernels::Accumulate{}, {loss}, {sum});
+        else
+            sum = loss;
+    }
+    return engine.read(engine.transition(sum, summed(sum.layout())), 1.0);
+}
+
+}  // namespace cleave

@@ -1,0 +1,25 @@
+// Sampling from the model, one token after another. Every rank of the engine computes the same text: random numbers depend
+// on (seed, position) only.
+// Thread rule: one rank's thread.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "model/transformer.h"
+#include "train/job.h"
+
+namespace cleave {
+
+// Continues `prompt` (at least one token) by settings.tokens tokens, seen through a window of the model's context.
+// `on_token` is called with each as it comes.
+std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span<const std::int32_t> prompt,
+                                   const Job::Sample& settings, std::uint64_t seed,
+                                   const std::function<void(std::int32_t)>& on_token = {});
+
+// One draw from softmax(logits / temperature) over the `top_k` largest (0 = all); temperature 0 takes the largest, of equals
+// the first. `uniform` in [0, 1).
+std::int32_t sample(std::span<const double> logits, double temperature, std::int64_t top_k, double uniform);
+
+}  // namespace cleave

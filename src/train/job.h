@@ -1,0 +1,78 @@
+// A run as data: everything that `cleave train` can be told, with its default. A default is stated here and nowhere
+// else; job_keys.h lists the same fields as keys with their meaning, job_check.h says what is wrong with a job. Thread
+// rule: a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/dtype.h"
+#include "model/model_config.h"
+
+namespace cleave {
+
+enum class TokenizerKind : std::uint8_t { characters, bytes };
+enum class OptimizerKind : std::uint8_t { adamw, sgd };
+
+struct Job {
+    struct Data {
+        std::string path;  // a text file
+        TokenizerKind tokenizer = TokenizerKind::characters;
+        double train_fraction = 0.9;
+    };
+    struct Mesh {
+        int pp = 1;
+        int dp = 0;  // 0 fills the ranks
+        int cp = 1;
+        int tp = 1;
+    };
+    struct Train {
+        std::int64_t steps = 2000;
+        std::int64_t batch = 12;      // sequences in the global batch, whatever the layout
+        std::int64_t microbatch = 0;  // sequences per rank and forward pass; 0 = the rank's whole share
+        std::int64_t seed = 1;
+        DType dtype = DType::f32;
+        double lr = 1e-3;
+        double min_lr = 1e-4;
+        std::int64_t warmup_steps = 100;
+        OptimizerKind optimizer = OptimizerKind::adamw;
+        double beta1 = 0.9;
+        double beta2 = 0.99;
+        double epsilon = 1e-8;
+        double weight_decay = 0.1;
+        double clip = 1.0;                  // 0 = off
+        std::int64_t evaluate_every = 250;  // steps; 0 = only at the end
+        std::int64_t evaluate_batches = 20;
+        bool evaluate_all_at_end = true;
+        std::int64_t checkpoint_every = 250;  // steps; 0 = only at the end
+        std::int64_t bucket_bytes = 4 << 20;
+    };
+    struct Sample {
+        std::string prompt;
+        std::int64_t tokens = 300;
+        double temperature = 0.8;  // 0 = always the most likely token
+        std::int64_t top_k = 0;    // 0 = off
+    };
+    struct Run {
+        std::string folder;  // empty = out/ and the run file's name
+    };
+    struct Comm {
+        double timeout_s = 60;
+    };
+
+    ModelConfig model;
+    Data data;
+    Mesh mesh;
+    Train train;
+    Sample sample;
+    Run run;
+    Comm comm;
+};
+
+// The ranks along dp when the job runs on `ranks` ranks; 0 where pp x cp x tp does not divide them.
+int data_parallel_ranks(const Job& job, int ranks);
+// Sequences per rank and forward pass, and forward passes per step, when dp ranks share the batch. The job is checked.
+std::int64_t microbatch_size(const Job& job, int dp);
+std::int64_t accumulation(const Job& job, int dp);
+
+}  // namespace cleave

@@ -1,0 +1,74 @@
+#include "train/sampler.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "engine/functions.h"
+
+namespace cleave {
+
+RowRange microbatch_rows(std::int64_t batch, int dp, int dp_rank, std::int64_t microbatch, std::int64_t index) {
+    const std::int64_t share = batch / dp;
+    CLEAVE_CHECK(share * dp == batch && dp_rank >= 0 && dp_rank < dp, "{} rows over {} ranks, rank {}", batch, dp,
+                 dp_rank);
+    CLEAVE_CHECK(index >= 0 && (index + 1) * microbatch <= share, "microbatch {} of {} rows in {}", index, microbatch,
+                 share);
+    return {dp_rank * share + index * microbatch, microbatch};
+}
+
+Sampler::Sampler(const Dataset& dataset, std::int64_t context, std::int64_t seed)
+    : train_(dataset.tokens(Part::train)),
+      validation_(dataset.tokens(Part::validation)),
+      context_(context),
+      seed_(seed) {}
+
+void Sampler::training(std::int64_t step, RowRange rows, Batch& batch) const {
+    draw(Part::train, "data", step, rows, batch);
+}
+
+void Sampler::evaluation(Part part, std::int64_t evaluation, RowRange rows, Batch& batch) const {
+    draw(part, part == Part::train ? "evaluation/train" : "evaluation/validation", evaluation, rows, batch);
+}
+
+void Sampler::draw(Part part, std::string_view name, std::int64_t step, RowRange rows, Batch& batch) const {
+    const auto source = tokens(part);
+    const std::int64_t positions = static_cast<std::int64_t>(source.size()) - context_;
+    CLEAVE_CHECK(positions > 0, "{} tokens in the {} part, sequences of {}", source.size(), name_of(part), context_);
+    const RandomStream stream(static_cast<std::uint64_t>(seed_), name, static_cast<std::uint64_t>(step));
+    batch.inputs.clear();
+    batch.labels.clear();
+    for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+        const auto start = stream.below(static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(positions));
+        append(source, static_cast<std::int64_t>(start), batch);
+    }
+    batch.valid_labels = rows.count * context_;
+}
+
+std::int64_t Sampler::cover_labels(Part part) const {
+    return std::max<std::int64_t>(static_cast<std::int64_t>(tokens(part).size()) - 1, 0);
+}
+
+std::int64_t Sampler::cover_rows(Part part) const {
+    return (cover_labels(part) + context_ - 1) / context_;
+}
+
+void Sampler::cover(Part part, RowRange rows, Batch& batch) const {
+    batch.inputs.clear();
+    batch.labels.clear();
+    for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row)
+        append(tokens(part), row * context_, batch);
+    batch.valid_labels = static_cast<std::int64_t>(batch.labels.size()) -
+                         std::count(batch.labels.begin(), batch.labels.end(), kIgnoredLabel);
+}
+
+void Sampler::append(std::span<const Token> tokens, std::int64_t start, Batch& batch) const {
+    const auto size = static_cast<std::int64_t>(tokens.size());
+    for (std::int64_t i = start; i < start + context_; ++i) {
+        const bool predicts = i + 1 < size;
+        batch.inputs.push_back(predicts ? tokens[static_cast<std::size_t>(i)] : 0);
+        batch.labels.push_back(predicts ? tokens[static_cast<std::size_t>(i + 1)] : kIgnoredLabel);
+    }
+}
+
+}  // namespace cleave

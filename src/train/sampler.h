@@ -1,0 +1,60 @@
+// Which tokens a step learns from. The rows of a global batch are numbered 0 .. batch - 1 whatever the layout; row i of
+// step s starts at RandomStream(seed, "data", s).below(i, positions): a function of (seed, step, i) only, so that a
+// resumed run, or one on other ranks, sees the same samples, and a rank draws and reads its own rows alone. Labels are
+// the inputs shifted by one, taken before anything is cut. Thread rule: immutable; any number of threads may draw.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "train/dataset.h"
+
+namespace cleave {
+
+// Rows of a global batch, one after the other.
+struct RowRange {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+};
+
+// The rows of one rank's forward pass: rank d of dp has the contiguous rows [d batch / dp, (d + 1) batch / dp),
+// microbatch m of it the m-th `microbatch` of those.
+RowRange microbatch_rows(std::int64_t batch, int dp, int dp_rank, std::int64_t microbatch, std::int64_t index);
+
+struct Batch {
+    std::vector<std::int64_t> inputs;  // [rows, context]
+    std::vector<std::int64_t> labels;  // [rows, context]; -100: nothing to predict
+    std::int64_t valid_labels = 0;     // labels that are not -100
+};
+
+class Sampler {
+  public:
+    // Each part that is drawn from needs at least context + 1 tokens (job_check says so to the user).
+    Sampler(const Dataset& dataset, std::int64_t context, std::int64_t seed);
+
+    // Rows of training step `step`.
+    void training(std::int64_t step, RowRange rows, Batch& batch) const;
+    // Rows of the random sample that evaluation number `evaluation` takes of `part`; the same for every layout.
+    void evaluation(Part part, std::int64_t evaluation, RowRange rows, Batch& batch) const;
+    // The part from its first to its last token, `context` labels a row: every token but the first is predicted exactly
+    // once. The last row's missing labels are -100, and so are whole rows at or after cover_rows().
+    std::int64_t cover_rows(Part part) const;
+    std::int64_t cover_labels(Part part) const;
+    void cover(Part part, RowRange rows, Batch& batch) const;
+
+    std::int64_t context() const { return context_; }
+
+  private:
+    std::span<const Token> tokens(Part part) const { return part == Part::train ? train_ : validation_; }
+    // Appends the row whose inputs start at `start`, as far as the part goes.
+    void append(std::span<const Token> tokens, std::int64_t start, Batch& batch) const;
+    void draw(Part part, std::string_view name, std::int64_t step, RowRange rows, Batch& batch) const;
+
+    std::span<const Token> train_;
+    std::span<const Token> validation_;
+    std::int64_t context_;
+    std::int64_t seed_;
+};
+
+}  // namespace cleave

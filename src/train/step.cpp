@@ -1,0 +1,116 @@
+#include "train/step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/elementwise.h"
+
+namespace cleave {
+
+Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name, std::span<const std::int32_t> host) {
+    const std::int64_t context = model.config().context;
+    CLEAVE_CHECK(host.size() % static_cast<std::size_t>(context) == 0, "{} ids are no rows of {}", host.size(), context);
+    // The global number of rows: this rank's, times the ranks that share the batch (they hold equal parts).
+    std::int64_t rows = static_cast<std::int64_t>(host.size()) / context;
+    for (const auto& [axis, placement] : model.layouts().tokens)
+        if (placement == S(0)) rows *= engine.mesh().size(axis);
+    Tensor tensor = engine.alloc(name, {rows, context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
+    engine.write(tensor, std::as_bytes(host));
+    return tensor;
+}
+
+TrainStep::TrainStep(Engine& engine, Transformer& model, const Job& job)
+    : engine_(engine),
+      model_(model),
+      parameters_(model.parameters()),
+      gradients_(engine, parameters_, job.train.bucket_bytes),
+      optimizer_(engine, parameters_, job) {}
+
+std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
+    double own = 0;
+    std::int64_t all = 0;
+    for (const Samples& samples : microbatches) {
+        own += static_cast<double>(std::count_if(samples.labels.begin(), samples.labels.end(),
+                                                 [](std::int32_t label) { return label != kIgnoredLabel; }));
+        all += static_cast<std::int64_t>(samples.labels.size());
+    }
+    const Layout partial = sum_over_elements(model_.layouts().tokens);
+    const Tensor count = engine_.alloc("label count", {}, partial, DType::f64, MemoryKind::activations);
+    engine_.write(count, std::as_bytes(std::span(&own, 1)));
+    const Tensor total = engine_.transition(count, summed(partial));
+    return static_cast<std::int64_t>(engine_.read(total, static_cast<double>(all)));
+}
+
+void TrainStep::forward(const Samples& samples, int microbatch, double scale) {
+    engine_.mark(fmt::format("forward {}", microbatch));
+    const Tensor tokens = write_samples(engine_, model_, "tokens", samples.tokens);
+    const Tensor labels = write_samples(engine_, model_, "labels", samples.labels);
+    auto tape = std::make_unique<Tape>(engine_);
+    Tensor loss = model_.loss(*tape, tokens, labels, scale);
+    if (loss_sum_)
+        engine_.launch(kernels::Accumulate{}, {loss}, {loss_sum_});
+    else
+        loss_sum_ = engine_.create(kernels::Cast{}, {loss}, {"loss sum", {}, loss.dtype()});
+    in_flight_.push_back({microbatch, std::move(tape), std::move(loss)});
+}
+
+void TrainStep::backward(const ScheduleAction& action) {
+    engine_.mark(fmt::format("backward {}", action.microbatch));
+    const auto at = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                 [&](const InFlight& flight) { return flight.microbatch == action.microbatch; });
+    CLEAVE_CHECK(at != in_flight_.end(), "backward {} without its forward", action.microbatch);
+    InFlight flight = std::move(*at);
+    in_flight_.erase(at);
+    flight.tape->backward(flight.loss, action.last_backward ? gradients_.on_ready() : Tape::GradientReady{});
+}
+
+double TrainStep::reduce() {
+    engine_.mark("reduce");
+    gradients_.finish();
+    const Tensor total = engine_.transition(loss_sum_, summed(loss_sum_.layout()));
+    loss_sum_ = {};
+    return engine_.read(total, 1.0);
+}
+
+StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step,
+                                double learning_rate) {
+    StepResult result;
+    engine_.mark(fmt::format("step {}", step));
+    gradients_.zero();
+    result.tokens = count_labels(microbatches);
+    if (result.tokens == 0) throw UserError("step {}: every label of the batch is masked, nothing to learn from", step);
+    const double scale = 1.0 / static_cast<double>(result.tokens);
+    for (const ScheduleAction& action : single_stage_schedule(static_cast<int>(microbatches.size()))) {
+        switch (action.type) {
+            case ScheduleAction::Type::forward:
+                forward(microbatches[static_cast<std::size_t>(action.microbatch)], action.microbatch, scale);
+                break;
+            case ScheduleAction::Type::backward: backward(action); break;
+            case ScheduleAction::Type::reduce:
+                result.loss = reduce();
+                if (!std::isfinite(result.loss))
+                    throw RunError("step {}: the loss is {}: nothing was updated. Try a lower learning rate or f32", step,
+                                   result.loss);
+                break;
+            case ScheduleAction::Type::optimizer:
+                if (!update) break;
+                engine_.mark("optimizer");
+                result.gradient_norm = optimizer_.update(gradients_, step, learning_rate);
+                if (!std::isfinite(result.gradient_norm))
+                    throw RunError("step {}: the gradient norm is {}: nothing was updated. Try a lower learning rate or f32",
+                                   step, result.gradient_norm);
+                break;
+        }
+    }
+    return result;
+}
+
+StepResult TrainStep::run(const std::vector<Samples>& microbatches, std::int64_t step, double learning_rate) {
+    return interpret(microbatches, true, step, learning_rate);
+}
+
+double TrainStep::accumulate_gradients(const std::vector<Samples>& microbatches) {
+    return interpret(microbatches, false, 0, 0).loss;
+}
+
+}  // namespace cleave

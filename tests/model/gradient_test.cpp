@@ -1,0 +1,167 @@
+// Every parameter's gradient of whole models against central finite differences, in f64.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tiny_model.h"
+
+namespace cleave {
+namespace {
+
+constexpr double kScale = 1.0 / 11.0;
+constexpr double kEpsilon = 1e-5;
+// Central differences of an f64 loss near 3: rounding 3 x 2^-53 / kEpsilon = 3e-11, truncation of order kEpsilon^2.
+constexpr double kTolerance = 2e-8;
+
+struct Case {
+    Family family;
+    bool tied;
+    bool deferred;  // weight halves after all input halves
+};
+
+class Gradients : public testing::TestWithParam<Case> {};
+
+TEST_P(Gradients, EqualFiniteDifferences) {
+    const Case param = GetParam();
+    test::on_one_rank([&](CpuEngine& engine) {
+        ModelConfig config = test::tiny(param.family);
+        config.tied_embeddings = param.tied;
+        Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
+        model.initialize(1);
+        test::perturb(model);
+        const auto parameters = model.parameters();
+        GradientBuckets gradients(engine, parameters, 1 << 12);
+        gradients.zero();
+        const test::Batch batch = test::random_batch(engine, config, 3);
+
+        Tape tape(engine);
+        const Tensor loss = model.loss(tape, batch.tokens, batch.labels, kScale);
+        int ready = 0;
+        const auto count = [&](Parameter&) { ++ready; };
+        if (param.deferred) {
+            tape.backward_inputs(loss);
+            EXPECT_EQ(ready, 0);
+            tape.run_weight_halves(count);
+        } else {
+            tape.backward(loss, count);
+        }
+        EXPECT_EQ(ready, static_cast<int>(parameters.size())) << "each parameter is ready once";
+
+        auto value = [&] {
+            Tape forward(engine, false);
+            return engine.read(model.loss(forward, batch.tokens, batch.labels, kScale), 0);
+        };
+        for (Parameter* parameter : parameters) {
+            const auto weights = test::elements(parameter->value);
+            const auto gradient = test::elements(parameter->gradient);
+            const std::vector<double> saved(weights.begin(), weights.end());
+            auto difference = [&](const std::vector<double>& direction) {
+                auto shifted = [&](double by) {
+                    for (std::size_t i = 0; i < saved.size(); ++i) weights[i] = saved[i] + by * direction[i];
+                    return value();
+                };
+                const double slope = (shifted(kEpsilon) - shifted(-kEpsilon)) / (2 * kEpsilon);
+                std::copy(saved.begin(), saved.end(), weights.begin());
+                return slope;
+            };
+            const RandomStream random(3, parameter->name);
+            for (std::uint64_t trial = 0; trial < 4; ++trial) {
+                // A random direction first, then single elements.
+                std::vector<double> direction(saved.size(), 0.0);
+                double expected = 0;
+                if (trial == 0)
+                    for (std::size_t i = 0; i < direction.size(); ++i) direction[i] = random.normal(i + 100);
+                else
+                    direction[random.below(trial, direction.size())] = 1.0;
+                for (std::size_t i = 0; i < direction.size(); ++i) expected += gradient[i] * direction[i];
+                EXPECT_NEAR(difference(direction), expected, kTolerance * std::max(1.0, std::abs(expected)))
+                    << parameter->name << " trial " << trial;
+            }
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Gradients,
+                         testing::Values(Case{Family::gpt2, true, false}, Case{Family::gpt2, false, true},
+                                         Case{Family::gpt2, true, true}, Case{Family::llama, true, false},
+                                         Case{Family::llama, false, false}, Case{Family::llama, true, true}),
+                         [](const auto& info) {
+                             return std::string(info.param.family == Family::gpt2 ? "Gpt2" : "Llama") +
+                                    (info.param.tied ? "Tied" : "Untied") + (info.param.deferred ? "WeightsLater" : "");
+                         });
+
+// Input and weight halves run apart give the bits of running them together.
+TEST(WeightHalves, LaterGiveTheSameBits) {
+    test::on_one_rank([&](CpuEngine& engine) {
+        const ModelConfig config = test::tiny(Family::gpt2);
+        Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
+        model.initialize(1);
+        const auto parameters = model.parameters();
+        GradientBuckets gradients(engine, parameters, 1 << 20);
+        const test::Batch batch = test::random_batch(engine, config, 3);
+        std::vector<std::vector<double>> together;
+        for (bool later : {false, true}) {
+            gradients.zero();
+            Tape tape(engine);
+            const Tensor loss = model.loss(tape, batch.tokens, batch.labels, kScale);
+            if (later) {
+                tape.backward_inputs(loss);
+                tape.run_weight_halves();
+            } else {
+                tape.backward(loss);
+            }
+            for (std::size_t p = 0; p < parameters.size(); ++p) {
+                const auto values = test::elements(parameters[p]->gradient);
+                if (later)
+                    EXPECT_EQ(together[p], std::vector<double>(values.begin(), values.end())) << parameters[p]->name;
+                else
+                    together.emplace_back(values.begin(), values.end());
+            }
+        }
+    });
+}
+
+// Nothing is left when a step is over: the tape keeps no tensor alive.
+TEST(Tape, ReturnsAllMemory) {
+    test::on_one_rank([&](CpuEngine& engine) {
+        const ModelConfig config = test::tiny(Family::llama);
+        Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
+        model.initialize(1);
+        const auto parameters = model.parameters();
+        GradientBuckets gradients(engine, parameters, 1 << 20);
+        const test::Batch batch = test::random_batch(engine, config, 3);
+        const auto before = engine.ledger().live();
+        {
+            Tape tape(engine);
+            tape.backward(model.loss(tape, batch.tokens, batch.labels, kScale));
+        }
+        EXPECT_EQ(engine.ledger().live(), before);
+        EXPECT_EQ(engine.allocator().live_bytes(), before);
+    });
+}
+
+// Weights depend on the seed, the name and the index, not on what was drawn before: the same layer in a deeper model has the
+// same weights.
+TEST(Initialization, DependsOnSeedNameAndIndexOnly) {
+    test::on_one_rank([&](CpuEngine& engine) {
+        ModelConfig config = test::tiny(Family::gpt2);
+        Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
+        model.initialize(1);
+        ModelConfig wider = config;
+        wider.vocabulary = 29;  // draws more before the first block
+        Transformer other(engine, wider, data_parallel_layouts(engine.mesh()), DType::f64);
+        other.initialize(1);
+        for (std::size_t p = 0; p < model.parameters().size(); ++p) {
+            const Parameter& a = *model.parameters()[p];
+            const Parameter& b = *other.parameters()[p];
+            const auto values = test::elements(a.value);
+            const auto others = test::elements(b.value);
+            ASSERT_TRUE(std::equal(values.begin(), values.end(), others.begin())) << a.name;
+        }
+        other.initialize(2);
+        EXPECT_NE(test::elements(model.parameters()[0]->value)[0], test::elements(other.parameters()[0]->value)[0]);
+    });
+}
+
+}  // namespace
+}  // namespace cleave

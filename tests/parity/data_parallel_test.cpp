@@ -1,0 +1,150 @@
+// Data parallelism equals one rank: loss, every raw gradient, the norm, every parameter after several steps.
+#include <gtest/gtest.h>
+
+#include "run.h"
+
+namespace cleave {
+namespace {
+
+using test::Options;
+using test::Outcome;
+
+const Outcome& one_rank(Family family) {
+    static const Outcome gpt2 = [] {
+        Options options = test::small_options(Family::gpt2);
+        options.steps = 4;
+        return test::run(options);
+    }();
+    static const Outcome llama = [] {
+        Options options = test::small_options(Family::llama);
+        options.steps = 4;
+        return test::run(options);
+    }();
+    return family == Family::gpt2 ? gpt2 : llama;
+}
+
+class DataParallel : public testing::TestWithParam<std::tuple<Family, int, int>> {};
+
+TEST_P(DataParallel, EqualsOneRankInF64) {
+    const auto [family, dp, accumulation] = GetParam();
+    Options options = test::small_options(family);
+    options.steps = 4;
+    options.layout = {dp, accumulation};
+    const Outcome reference = one_rank(family);
+    const Outcome outcome = test::run(options);
+    const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
+    EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter;
+    for (std::size_t step = 0; step < reference.losses.size(); ++step) {
+        EXPECT_NEAR(outcome.losses[step], reference.losses[step], 1e-12);
+        EXPECT_NEAR(outcome.norms[step], reference.norms[step], 1e-11);
+    }
+    const auto parameter = test::worst_parameter_difference(reference.parameters, outcome.parameters, 4 * 1e-2);
+    EXPECT_LT(parameter.difference, 1e-8) << parameter.parameter;
+    for (const auto& bits : outcome.bits) EXPECT_EQ(bits, outcome.bits[0]) << "parameters differ between ranks";
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix, DataParallel,
+                         testing::Combine(testing::Values(Family::gpt2, Family::llama), testing::Values(1, 2, 3, 4, 8),
+                                          testing::Values(1, 2, 3, 5)),
+                         [](const auto& info) {
+                             return std::string(std::get<0>(info.param) == Family::gpt2 ? "Gpt2" : "Llama") + "Dp" +
+                                    std::to_string(std::get<1>(info.param)) + "Accumulation" +
+                                    std::to_string(std::get<2>(info.param));
+                         });
+
+// f32 and bf16: per tensor at most 4 times the distance of the one-rank run in that dtype from the one-rank f64 run.
+class LowPrecision : public testing::TestWithParam<DType> {};
+
+TEST_P(LowPrecision, StaysWithinItsOwnRoundingOfF64) {
+    const Outcome& exact = one_rank(Family::gpt2);
+    Options options = test::small_options();
+    options.job.train.dtype = GetParam();
+    const Outcome alone = test::run(options);
+    options.layout = {4, 3};
+    const Outcome many = test::run(options);
+    const auto own = test::gradient_differences(exact.gradients, alone.gradients);
+    const auto difference = test::gradient_differences(exact.gradients, many.gradients);
+    for (const auto& [name, distance] : difference) EXPECT_LE(distance, 4 * own.at(name)) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, LowPrecision, testing::Values(DType::f32, DType::bf16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST(DataParallel, ParametersStayBitEqualOverTwentySteps) {
+    Options options = test::small_options();
+    options.job.train.dtype = DType::f32;
+    options.steps = 20;
+    for (int dp : {2, 3, 4, 8}) {
+        options.layout = {dp, 1};
+        const Outcome outcome = test::run(options);
+        for (const auto& bits : outcome.bits) EXPECT_EQ(bits, outcome.bits[0]);
+    }
+}
+
+TEST(DataParallel, BitsDoNotDependOnTheBucketSize) {
+    Options options = test::small_options();
+    options.job.train.dtype = DType::f32;
+    options.steps = 3;
+    options.layout = {4, 2};
+    options.job.train.bucket_bytes = 1;  // every parameter alone
+    const Outcome small = test::run(options);
+    options.job.train.bucket_bytes = 1 << 30;  // all in one
+    const Outcome large = test::run(options);
+    EXPECT_EQ(small.bits[0], large.bits[0]);
+    EXPECT_EQ(small.losses, large.losses);
+}
+
+TEST(DataParallel, RepeatsBitForBit) {
+    for (DType dtype : {DType::f32, DType::bf16}) {
+        Options options = test::small_options();
+        options.job.train.dtype = dtype;
+        options.steps = 3;
+        options.layout = {3, 2};
+        const Outcome first = test::run(options);
+        const Outcome second = test::run(options);
+        EXPECT_EQ(first.bits, second.bits) << name_of(dtype);
+        EXPECT_EQ(first.losses, second.losses);
+        EXPECT_EQ(first.norms, second.norms);
+    }
+}
+
+// The reduction of the first bucket is issued while backward still runs, and waited for after it; and gradients are reduced
+// once a step, whatever the accumulation count.
+TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
+    for (int accumulation : {1, 3}) {
+        Options options = test::small_options();
+        options.layout = {2, accumulation};
+        options.trace = true;
+        const Outcome outcome = test::run(options);
+        for (const auto& events : outcome.traces) {
+            std::ptrdiff_t first_issue = -1;
+            std::ptrdiff_t last_launch_of_backward = -1;
+            std::ptrdiff_t first_wait = -1;
+            std::ptrdiff_t reduce_mark = -1;
+            std::int64_t gradient_bytes = 0;
+            for (std::size_t i = 0; i < events.size(); ++i) {
+                const Event& event = events[i];
+                const bool bucket = event.detail.rfind("gradient bucket", 0) == 0;
+                if (event.type == EventType::issue && bucket) {
+                    gradient_bytes += event.bytes;
+                    if (first_issue < 0) first_issue = static_cast<std::ptrdiff_t>(i);
+                }
+                if (event.type == EventType::wait && bucket && first_wait < 0) first_wait = static_cast<std::ptrdiff_t>(i);
+                if (event.type == EventType::mark && event.name == "reduce") reduce_mark = static_cast<std::ptrdiff_t>(i);
+                if (event.type == EventType::launch && reduce_mark < 0)
+                    last_launch_of_backward = static_cast<std::ptrdiff_t>(i);
+            }
+            ASSERT_GE(first_issue, 0);
+            EXPECT_LT(first_issue, last_launch_of_backward);
+            EXPECT_GT(first_wait, reduce_mark);
+            // 2 (n-1)/n of the gradients' bytes: with two ranks, as many as the gradients have (plus padding to cache lines).
+            std::int64_t expected = 0;
+            for (const auto& [name, values] : outcome.gradients)
+                expected += static_cast<std::int64_t>((values.size() + 15) / 16 * 16) * 8;
+            EXPECT_EQ(gradient_bytes, expected) << "accumulation " << accumulation;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace cleave
