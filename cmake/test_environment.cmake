@@ -14,3 +14,8 @@ elseif(CLEAVE_SANITIZE MATCHES "thread")
     "TSAN_OPTIONS=suppressions=${suppressions}/threads.txt:second_deadlock_stack=1"
     "OMP_TOOL_LIBRARIES=${ARCHER_LIBRARY}")
 endif()
+
+# The MPI library unloads its plug-ins before the leak checker looks, so that what they keep cannot be suppressed by name.
+# Cleave's own leaks show in the same tests on inproc.
+set(CLEAVE_MPI_TEST_ENVIRONMENT ${CLEAVE_TEST_ENVIRONMENT})
+list(TRANSFORM CLEAVE_MPI_TEST_ENVIRONMENT APPEND ":detect_leaks=0" REGEX "^ASAN_OPTIONS")
