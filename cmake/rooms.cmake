@@ -1,6 +1,7 @@
 # cleave_room(<name> [ROOMS <rooms below>] [LIBRARIES <external libraries>])
 add_library(cleave_flags INTERFACE)
 target_include_directories(cleave_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(cleave_flags INTERFACE CLEAVE_VERSION="${PROJECT_VERSION}")
 target_compile_options(cleave_flags INTERFACE -Wall -Wextra -Wconversion -Werror -march=native -fno-omit-frame-pointer)
 # Sums must repeat bit for bit, in any optimisation level of one build: no contraction or reassociation behind our back.
 target_compile_options(cleave_flags INTERFACE -ffp-contract=off)

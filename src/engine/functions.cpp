@@ -172,8 +172,7 @@ Tensor add(Tape& tape, const Tensor& a, const Tensor& b, std::string_view name) 
 
 Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name) {
     Engine& engine = tape.engine();
-    kernels::Rotary forward;
-    forward.base = base;
+    const kernels::Rotary forward(base);
     Tensor y = engine.create(forward, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
     tape.record({y}, [&tape, &engine, forward, x = Tape::ref(x), shape = x.shape(), dtype = x.dtype()](Gradients gradients) {

@@ -1,6 +1,6 @@
-// A kernel is one piece of arithmetic on one rank's pieces of its operands. It declares, beside its code, its placement rule
-// (signature), its cost (flops and bytes) and its scratch. It never allocates, never communicates, and its sums do not
-// depend on the size of the team that runs it (the products of oneDNN excepted, ARCHITECTURE.md "Determinism").
+// A kernel is one piece of arithmetic on one rank's pieces of its operands. It declares, beside its code, its placement
+// rule (signature), its cost (flops and bytes) and its scratch. It never allocates, never communicates, and its sums do
+// not depend on the size of the team that runs it (the products of oneDNN excepted, ARCHITECTURE.md "Determinism").
 //
 // A kernel is a small value that holds its attributes; it is made for each launch:
 //     engine.launch(kernels::Gelu{}, {x}, {y});
@@ -36,7 +36,8 @@ class Kernel {
     virtual void run(Views inputs, Views outputs, void* workspace) const = 0;
 };
 
-// The usual cost of a memory-bound kernel: every operand once, `flops_per_element` for each element of the first output.
+// The usual cost of a memory-bound kernel: every operand once, `flops_per_element` for each element of the first
+// output.
 Cost elementwise_cost(Views inputs, Views outputs, double flops_per_element);
 
 }  // namespace cleave::kernels

@@ -32,23 +32,29 @@ std::string state_name(const Parameter& parameter, const std::string& state) {
 
 Environment this_environment(int team) {
     Environment environment;
-    environment.build = fmt::format("cleave {}, {}", CLEAVE_VERSION, CLEAVE_COMPILER);
+    environment.build = fmt::format("cleave {}, compiler {}", CLEAVE_VERSION, __VERSION__);
     environment.instruction_set = __builtin_cpu_supports("avx512f") ? "avx512" : __builtin_cpu_supports("avx2") ? "avx2" : "sse";
     environment.team = team;
     return environment;
 }
 
 Json to_json(const Environment& environment) {
-    return {{"build", environment.build}, {"instruction_set", environment.instruction_set}, {"team", environment.team}};
+    Json json = Json::object();
+    json.set("build", environment.build);
+    json.set("instruction_set", environment.instruction_set);
+    json.set("team", environment.team);
+    return json;
 }
 
 std::string environment_difference(const Json& saved, const Environment& now) {
     std::string text;
     const Json current = to_json(now);
-    for (const auto& [key, value] : current.items())
-        if (!saved.contains(key) || saved[key] != value)
-            text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", key,
-                                saved.contains(key) ? saved[key].dump() : "not recorded", value.dump());
+    for (const auto& [key, value] : *current.members()) {
+        const Json* old = saved.find(key);
+        if (old != nullptr && *old == value) continue;
+        text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", key, old == nullptr ? "not recorded" : old->dump(),
+                            value.dump());
+    }
     return text;
 }
 

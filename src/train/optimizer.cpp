@@ -65,7 +65,7 @@ void Optimizer::update_parameter(const State& state, const Tensor& gradient, std
     const double decay = p.decays ? job_.train.weight_decay : 0.0;
     if (job_.train.optimizer == OptimizerKind::adamw) {
         const kernels::AdamW kernel{learning_rate, job_.train.beta1,  job_.train.beta2, job_.train.epsilon,
-                                    decay,         gradient_scale, step};
+                                    decay,         gradient_scale, step, low};
         const Tensor& m = state.tensors[0].second;
         const Tensor& v = state.tensors[1].second;
         if (low)
@@ -73,7 +73,7 @@ void Optimizer::update_parameter(const State& state, const Tensor& gradient, std
         else
             engine_.launch(kernel, {gradient}, {p.master, m, v});
     } else {
-        const kernels::Sgd kernel{learning_rate, decay, gradient_scale};
+        const kernels::Sgd kernel{learning_rate, decay, gradient_scale, low};
         if (low)
             engine_.launch(kernel, {gradient}, {p.master, p.value});
         else

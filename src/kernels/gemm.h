@@ -1,0 +1,41 @@
+// Two-dimensional matrix products: y[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ y). Either factor may be stored transposed.
+// Two implementations: oneDNN's (f32, bf16) and our own (f64).
+// Thread rule: run by a rank's thread with its team. oneDNN's primitives are kept per thread, so that looking one up
+// takes no lock.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace cleave::kernels {
+
+struct Gemm {
+    std::int64_t m = 0;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+    bool a_transposed = false;  // stored as [k, m]
+    bool b_transposed = false;  // stored as [n, k]
+    bool bias = false;
+    bool accumulate = false;
+    DType input = DType::f32;
+    DType output = DType::f32;
+
+    friend bool operator==(const Gemm&, const Gemm&) = default;
+};
+
+struct GemmOperands {
+    const void* a;
+    const void* b;
+    const void* bias;  // in the inputs' dtype
+    void* y;
+};
+
+std::int64_t onednn_workspace_bytes(const Gemm& gemm);
+void onednn_gemm(const Gemm& gemm, const GemmOperands& operands, void* workspace);
+
+// Our own, for f64. Every element's sum runs over k in ascending order, whatever the team.
+std::int64_t own_workspace_bytes(const Gemm& gemm);
+void own_gemm(const Gemm& gemm, const GemmOperands& operands, void* workspace);
+
+}  // namespace cleave::kernels

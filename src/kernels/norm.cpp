@@ -1,0 +1,241 @@
+#include "kernels/norm.h"
+
+#include "kernels/column_sum.h"
+#include "kernels/operands.h"
+#include "kernels/simd.h"
+#include "kernels/team.h"
+
+namespace cleave::kernels {
+
+namespace {
+
+using namespace simd;
+
+constexpr std::int64_t kGrainElements = 8192;  // elements that are worth a thread
+
+std::int64_t row_grain(std::int64_t width) {
+    return std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, width));
+}
+
+// RmsNorm is LayerNorm with mean 0 and no bias: `bias` and `mean` are null then.
+template <class T>
+struct Norm {
+    using A = accumulator_t<T>;
+    const T* x;
+    const T* gain;
+    const T* bias;
+    T* y;
+    A* mean;
+    A* rstd;
+    std::int64_t width;
+    A epsilon;
+
+    void row(std::int64_t r) const {
+        const T* in = x + r * width;
+        A centre{};
+        if (mean) {
+            centre = sum_over<A>(width, [&](std::int64_t i, auto count) { return load(in + i, count); }) /
+                     static_cast<A>(width);
+            mean[r] = centre;
+        }
+        const A square = sum_over<A>(width, [&](std::int64_t i, auto count) {
+            const auto d = first<A>(load(in + i, count) - centre, count);
+            return d * d;
+        });
+        const A scale = 1 / std::sqrt(square / static_cast<A>(width) + epsilon);
+        rstd[r] = scale;
+        for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
+            auto out = (load(in + i, count) - centre) * scale * load(gain + i, count);
+            if (bias) out += load(bias + i, count);
+            store(y + r * width + i, out, count);
+        });
+    }
+};
+
+// With g = dy gain and h = (x - mean) rstd:  dx = rstd (g - sum(g)/c - h sum(g h)/c); RmsNorm has no sum(g).
+template <class T>
+struct NormBackwardInput {
+    using A = accumulator_t<T>;
+    const T* dy;
+    const T* x;
+    const T* gain;
+    const A* mean;
+    const A* rstd;
+    T* dx;
+    std::int64_t width;
+
+    void row(std::int64_t r) const {
+        const T* in = x + r * width;
+        const T* grad = dy + r * width;
+        const A centre = mean ? mean[r] : A{};
+        const A scale = rstd[r];
+        auto g = [&](std::int64_t i, auto count) { return load(grad + i, count) * load(gain + i, count); };
+        auto h = [&](std::int64_t i, auto count) { return (load(in + i, count) - centre) * scale; };
+        const A mean_g = mean ? sum_over<A>(width, g) / static_cast<A>(width) : A{};
+        const A mean_gh = sum_over<A>(width, [&](std::int64_t i, auto count) { return g(i, count) * h(i, count); }) /
+                          static_cast<A>(width);
+        for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
+            store(dx + r * width + i, scale * (g(i, count) - mean_g - h(i, count) * mean_gh), count);
+        });
+    }
+};
+
+template <class Rows>
+void each_row(std::int64_t rows, const Rows& norm) {
+    parallel_for(rows, row_grain(norm.width), [&norm](std::int64_t begin, std::int64_t end) {
+        const Rows local = norm;  // a copy of its own: stores cannot alias its members
+        for (std::int64_t r = begin; r < end; ++r) local.row(r);
+    });
+}
+
+void forward(const Kernel& kernel, Views inputs, Views outputs, bool centred, double epsilon) {
+    expect_count(kernel, inputs, centred ? 3 : 2, outputs, centred ? 3 : 2);
+    const View& x = inputs[0];
+    const Shape width{x.shape.back()};
+    const Shape rows = leading(x.shape);
+    expect(x, x.shape, x.dtype);
+    expect(outputs[0], x.shape, x.dtype);
+    for (const View& weight : inputs.subspan(1)) expect(weight, width, x.dtype);
+    for (const View& saved : outputs.subspan(1)) expect(saved, rows, accumulator_of(x.dtype));
+    dispatch_float(x.dtype, [&]<class T>(T) {
+        using A = accumulator_t<T>;
+        each_row(rows.elements(), Norm<T>{.x = x.as<T>(),
+                                          .gain = inputs[1].as<T>(),
+                                          .bias = centred ? inputs[2].as<T>() : nullptr,
+                                          .y = outputs[0].as<T>(),
+                                          .mean = centred ? outputs[1].as<A>() : nullptr,
+                                          .rstd = outputs.back().as<A>(),
+                                          .width = width[0],
+                                          .epsilon = static_cast<A>(epsilon)});
+    });
+}
+
+void backward_input(const Kernel& kernel, Views inputs, Views outputs, bool centred) {
+    expect_count(kernel, inputs, centred ? 5 : 4, outputs, 1);
+    const View& x = inputs[1];
+    const Shape rows = leading(x.shape);
+    for (const View* view : {&inputs[0], &x, &outputs[0]}) expect(*view, x.shape, x.dtype);
+    expect(inputs[2], Shape{x.shape.back()}, x.dtype);
+    for (const View& saved : inputs.subspan(3)) expect(saved, rows, accumulator_of(x.dtype));
+    dispatch_float(x.dtype, [&]<class T>(T) {
+        using A = accumulator_t<T>;
+        each_row(rows.elements(), NormBackwardInput<T>{.dy = inputs[0].as<T>(),
+                                                       .x = x.as<T>(),
+                                                       .gain = inputs[2].as<T>(),
+                                                       .mean = centred ? inputs[3].as<A>() : nullptr,
+                                                       .rstd = inputs.back().as<A>(),
+                                                       .dx = outputs[0].as<T>(),
+                                                       .width = x.shape.back()});
+    });
+}
+
+void backward_weight(const Kernel& kernel, Views inputs, Views outputs, bool centred) {
+    expect_count(kernel, inputs, centred ? 4 : 3, outputs, centred ? 2 : 1);
+    const View& x = inputs[1];
+    const Shape rows = leading(x.shape);
+    const std::int64_t width = x.shape.back();
+    expect(inputs[0], x.shape, x.dtype);
+    expect(x, x.shape, x.dtype);
+    for (const View& saved : inputs.subspan(2)) expect(saved, rows, accumulator_of(x.dtype));
+    for (const View& grad : outputs) expect(grad, Shape{width}, accumulator_of(x.dtype));
+    dispatch_float(x.dtype, [&]<class T>(T) {
+        using A = accumulator_t<T>;
+        const T* dy = inputs[0].as<T>();
+        const T* in = x.as<T>();
+        const A* mean = centred ? inputs[2].as<A>() : nullptr;
+        const A* rstd = inputs.back().as<A>();
+        auto gain_term = [=](std::int64_t r, std::int64_t i, auto count) {
+            const A centre = mean ? mean[r] : A{};
+            return load(dy + r * width + i, count) * ((load(in + r * width + i, count) - centre) * rstd[r]);
+        };
+        if (!centred)
+            return add_columns<A>(rows.elements(), width, std::array{outputs[0].as<A>()},
+                                  [&](auto... at) { return std::array{gain_term(at...)}; });
+        auto bias_term = [=](std::int64_t r, std::int64_t i, auto count) { return load(dy + r * width + i, count); };
+        add_columns<A>(rows.elements(), width, std::array{outputs[0].as<A>(), outputs[1].as<A>()}, [&](auto... at) {
+            return std::array{gain_term(at...), bias_term(at...)};
+        });
+    });
+}
+
+}  // namespace
+
+const Signature& LayerNorm::signature() const {
+    static const Signature signature("~x[r.. c!] ~gain[c!] ~bias[c!] -> y[r.. c!] mean[r..] rstd[r..]");
+    return signature;
+}
+
+Cost LayerNorm::cost(Views inputs, Views outputs) const {
+    return elementwise_cost(inputs, outputs, 8);
+}
+
+void LayerNorm::run(Views inputs, Views outputs, void*) const {
+    forward(*this, inputs, outputs, true, epsilon);
+}
+
+const Signature& LayerNormBackwardInput::signature() const {
+    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~gain[c!] ~mean[r..] ~rstd[r..] -> dx[r.. c!]");
+    return signature;
+}
+
+Cost LayerNormBackwardInput::cost(Views inputs, Views outputs) const {
+    return elementwise_cost(inputs, outputs, 12);
+}
+
+void LayerNormBackwardInput::run(Views inputs, Views outputs, void*) const {
+    backward_input(*this, inputs, outputs, true);
+}
+
+const Signature& LayerNormBackwardWeight::signature() const {
+    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~mean[r..] ~rstd[r..] -> dgain[c!] dbias[c!]");
+    return signature;
+}
+
+Cost LayerNormBackwardWeight::cost(Views inputs, Views) const {
+    return elementwise_cost({}, inputs, 5);
+}
+
+void LayerNormBackwardWeight::run(Views inputs, Views outputs, void*) const {
+    backward_weight(*this, inputs, outputs, true);
+}
+
+const Signature& RmsNorm::signature() const {
+    static const Signature signature("~x[r.. c!] ~gain[c!] -> y[r.. c!] rstd[r..]");
+    return signature;
+}
+
+Cost RmsNorm::cost(Views inputs, Views outputs) const {
+    return elementwise_cost(inputs, outputs, 4);
+}
+
+void RmsNorm::run(Views inputs, Views outputs, void*) const {
+    forward(*this, inputs, outputs, false, epsilon);
+}
+
+const Signature& RmsNormBackwardInput::signature() const {
+    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~gain[c!] ~rstd[r..] -> dx[r.. c!]");
+    return signature;
+}
+
+Cost RmsNormBackwardInput::cost(Views inputs, Views outputs) const {
+    return elementwise_cost(inputs, outputs, 8);
+}
+
+void RmsNormBackwardInput::run(Views inputs, Views outputs, void*) const {
+    backward_input(*this, inputs, outputs, false);
+}
+
+const Signature& RmsNormBackwardWeight::signature() const {
+    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~rstd[r..] -> dgain[c!]");
+    return signature;
+}
+
+Cost RmsNormBackwardWeight::cost(Views inputs, Views) const {
+    return elementwise_cost({}, inputs, 3);
+}
+
+void RmsNormBackwardWeight::run(Views inputs, Views outputs, void*) const {
+    backward_weight(*this, inputs, outputs, false);
+}
+
+}  // namespace cleave::kernels

@@ -1,0 +1,82 @@
+#include "kernels/rotary.h"
+
+#include "kernels/operands.h"
+#include "kernels/simd.h"
+#include "kernels/team.h"
+
+namespace cleave::kernels {
+
+namespace {
+
+using namespace simd;
+
+constexpr std::int64_t kGrainElements = 8192;  // elements that are worth a thread
+constexpr std::int64_t kAngleGrain = 256;      // the same for sines and cosines
+
+}  // namespace
+
+const Signature& Rotary::signature() const {
+    static const Signature signature("x[b t h d!] -> y[b t h d!]");
+    return signature;
+}
+
+Cost Rotary::cost(Views inputs, Views outputs) const {
+    return elementwise_cost(inputs, outputs, 3);
+}
+
+// cos[t, d / 2] and sin[t, d / 2] in the accumulator's dtype.
+std::int64_t Rotary::workspace_bytes(Views inputs, Views) const {
+    const View& x = inputs[0];
+    return (x.shape[1] * x.shape[3] * size_of(accumulator_of(x.dtype)) + 63) / 64 * 64;
+}
+
+void Rotary::run(Views inputs, Views outputs, void* workspace) const {
+    expect_count(*this, inputs, 1, outputs, 1);
+    const View& x = inputs[0];
+    const View& y = outputs[0];
+    expect_shape(y, x.shape);
+    CLEAVE_CHECK(
+        x.shape.rank() == 4 && x.shape[3] % 2 == 0 && x.strides[3] == 1 && y.strides[3] == 1 && x.dtype == y.dtype,
+        "rotary of {}", to_string(x.shape));
+    const std::int64_t steps = x.shape[1];
+    const std::int64_t heads = x.shape[2];
+    const std::int64_t half = x.shape[3] / 2;
+    if (x.elements() == 0) return;
+    dispatch_float(x.dtype, [&]<class T>(T) {
+        using A = accumulator_t<T>;
+        A* cosines = static_cast<A*>(workspace);
+        A* sines = cosines + steps * half;
+        parallel_for(steps * half, kAngleGrain, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t j = begin; j < end; ++j) {
+                const double position = static_cast<double>(x.offset[1] + position0 + j / half);
+                const double angle =
+                    position * std::pow(base, -static_cast<double>(j % half) / static_cast<double>(half));
+                cosines[j] = static_cast<A>(std::cos(angle));
+                sines[j] = static_cast<A>(inverse ? -std::sin(angle) : std::sin(angle));
+            }
+        });
+        const T* in = x.as<T>();
+        T* out = y.as<T>();
+        const std::int64_t grain = std::max<std::int64_t>(1, kGrainElements / (heads * half * 2));
+        parallel_for(x.shape[0] * steps, grain, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t row = begin; row < end; ++row) {
+                const std::int64_t b = row / steps;
+                const std::int64_t t = row % steps;
+                for (std::int64_t h = 0; h < heads; ++h) {
+                    const T* from = in + b * x.strides[0] + t * x.strides[1] + h * x.strides[2];
+                    T* to = out + b * y.strides[0] + t * y.strides[1] + h * y.strides[2];
+                    for_vectors<A>(0, half, [&](std::int64_t i, auto count) {
+                        const auto low = load(from + i, count);
+                        const auto high = load(from + half + i, count);
+                        const auto c = load(cosines + t * half + i, count);
+                        const auto s = load(sines + t * half + i, count);
+                        store(to + i, low * c - high * s, count);
+                        store(to + half + i, high * c + low * s, count);
+                    });
+                }
+            }
+        });
+    });
+}
+
+}  // namespace cleave::kernels

@@ -1,0 +1,27 @@
+// Rotary position embedding (Su et al. 2021) in the Hugging Face "rotate half" order: with h = d / 2, position t and
+// angle a = t base^(-2 i / d), for i < h:
+//   y[i]     = x[i] cos a - x[i + h] sin a
+//   y[i + h] = x[i + h] cos a + x[i] sin a
+// t is the global index along dim 1, plus position0. `inverse` turns back: it is also the backward kernel. Input and
+// output may be strided (the last dim dense) and may be the same storage.
+#pragma once
+
+#include "kernels/kernel.h"
+
+namespace cleave::kernels {
+
+struct Rotary : Kernel {  // x[b t h d] -> y[b t h d]
+    explicit Rotary(double base_, bool inverse_ = false, std::int64_t position0_ = 0)
+        : base(base_), inverse(inverse_), position0(position0_) {}
+    double base;
+    bool inverse;
+    std::int64_t position0;
+
+    std::string_view name() const override { return "rotary"; }
+    const Signature& signature() const override;
+    Cost cost(Views inputs, Views outputs) const override;
+    std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
+    void run(Views inputs, Views outputs, void* workspace) const override;
+};
+
+}  // namespace cleave::kernels

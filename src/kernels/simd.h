@@ -1,0 +1,222 @@
+// Vectors of 64 bytes for the kernels: f32 x 16 and f64 x 8, in the compilers' vector extension, which any processor
+// can run; AVX-512 instructions where the extension has no word for them (masked access, fused multiply-add, square
+// root). The last, incomplete vector of a row goes through the same arithmetic as the others, so that the bits of an
+// element do not depend on where a row was cut. Thread rule: values.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "base/dtype.h"
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define CLEAVE_AVX512 1
+#include <immintrin.h>
+#else
+#define CLEAVE_AVX512 0
+#endif
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define CLEAVE_UNROLL _Pragma("GCC unroll 8")  // clang unrolls such loops unasked
+#else
+#define CLEAVE_UNROLL
+#endif
+
+#define CLEAVE_INLINE inline __attribute__((always_inline))
+
+namespace cleave::kernels::simd {
+
+using f32x8 = float __attribute__((vector_size(32)));
+using f32x16 = float __attribute__((vector_size(64)));
+using f64x8 = double __attribute__((vector_size(64)));
+using i32x16 = std::int32_t __attribute__((vector_size(64)));
+using u32x16 = std::uint32_t __attribute__((vector_size(64)));
+using u16x16 = std::uint16_t __attribute__((vector_size(32)));
+
+template <class A>
+using Vec = std::conditional_t<std::is_same_v<A, double>, f64x8, f32x16>;
+template <class V>
+using Lane = std::conditional_t<std::is_same_v<std::remove_cv_t<V>, f64x8>, double, float>;
+template <class A>
+inline constexpr int kLanes = static_cast<int>(64 / sizeof(A));
+
+// The count of lanes in use: known to be all, or an int below kLanes.
+template <class A>
+using Full = std::integral_constant<int, kLanes<A>>;
+
+template <class A>
+CLEAVE_INLINE Vec<A> splat(A a) {
+    return a - Vec<A>{};  // minus keeps the sign of zero
+}
+
+// a * b + c, rounded once where the processor can.
+CLEAVE_INLINE f32x16 fma(f32x16 a, f32x16 b, f32x16 c) {
+#if CLEAVE_AVX512
+    return (f32x16)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#else
+    return a * b + c;
+#endif
+}
+CLEAVE_INLINE f64x8 fma(f64x8 a, f64x8 b, f64x8 c) {
+#if CLEAVE_AVX512
+    return (f64x8)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#else
+    return a * b + c;
+#endif
+}
+
+CLEAVE_INLINE f32x16 sqrt(f32x16 a) {
+#if CLEAVE_AVX512  // the masked form: GCC 12 warns of the other's undefined operand
+    return (f32x16)_mm512_maskz_sqrt_ps(0xffff, (__m512)a);
+#else
+    for (int i = 0; i < 16; ++i) a[i] = std::sqrt(a[i]);
+    return a;
+#endif
+}
+CLEAVE_INLINE f64x8 sqrt(f64x8 a) {
+#if CLEAVE_AVX512
+    return (f64x8)_mm512_maskz_sqrt_pd(0xff, (__m512d)a);
+#else
+    for (int i = 0; i < 8; ++i) a[i] = std::sqrt(a[i]);
+    return a;
+#endif
+}
+
+template <class V>
+CLEAVE_INLINE V max(V a, V b) {
+    return a > b ? a : b;
+}
+
+// bf16 is the upper half of an f32; to bf16 as bf16::round does it.
+CLEAVE_INLINE f32x16 widen(u16x16 bits) {
+    return (f32x16)(__builtin_convertvector(bits, u32x16) << 16);
+}
+CLEAVE_INLINE u16x16 narrow(f32x16 value) {
+    const u32x16 u = (u32x16)value;
+    const u32x16 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+    const u32x16 quiet = (u >> 16) | 0x40u;
+    return __builtin_convertvector((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, u16x16);
+}
+
+// load(p, count): `count` elements of T as the accumulator's vector; the lanes beyond are zero.
+template <class T>
+CLEAVE_INLINE Vec<accumulator_t<T>> load(const T* p, Full<accumulator_t<T>> = {}) {
+    if constexpr (std::is_same_v<T, bf16>) {
+        u16x16 bits;
+        std::memcpy(&bits, p, sizeof bits);
+        return widen(bits);
+    } else {
+        Vec<T> v;
+        std::memcpy(&v, p, sizeof v);
+        return v;
+    }
+}
+template <class T>
+CLEAVE_INLINE Vec<accumulator_t<T>> load(const T* p, int count) {
+#if CLEAVE_AVX512
+    const auto mask = (1u << count) - 1u;
+    if constexpr (std::is_same_v<T, bf16>)
+        return widen((u16x16)_mm256_maskz_loadu_epi16(static_cast<__mmask16>(mask), p));
+    else if constexpr (std::is_same_v<T, float>)
+        return (f32x16)_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p);
+    else
+        return (f64x8)_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p);
+#else
+    T buffer[kLanes<accumulator_t<T>>]{};
+    std::memcpy(buffer, p, static_cast<std::size_t>(count) * sizeof(T));
+    return load(buffer);
+#endif
+}
+
+template <class T>
+CLEAVE_INLINE void store(T* p, Vec<accumulator_t<T>> v, Full<accumulator_t<T>> = {}) {
+    if constexpr (std::is_same_v<T, bf16>) {
+        const u16x16 bits = narrow(v);
+        std::memcpy(static_cast<void*>(p), &bits, sizeof bits);
+    } else {
+        std::memcpy(p, &v, sizeof v);
+    }
+}
+template <class T>
+CLEAVE_INLINE void store(T* p, Vec<accumulator_t<T>> v, int count) {
+#if CLEAVE_AVX512
+    const auto mask = (1u << count) - 1u;
+    if constexpr (std::is_same_v<T, bf16>)
+        _mm256_mask_storeu_epi16(p, static_cast<__mmask16>(mask), (__m256i)narrow(v));
+    else if constexpr (std::is_same_v<T, float>)
+        _mm512_mask_storeu_ps(p, static_cast<__mmask16>(mask), (__m512)v);
+    else
+        _mm512_mask_storeu_pd(p, static_cast<__mmask8>(mask), (__m512d)v);
+#else
+    T buffer[kLanes<accumulator_t<T>>];
+    store(buffer, v);
+    std::memcpy(static_cast<void*>(p), buffer, static_cast<std::size_t>(count) * sizeof(T));
+#endif
+}
+
+// The first `count` lanes; zero beyond.
+template <class A>
+CLEAVE_INLINE Vec<A> first(Vec<A> v, Full<A>) {
+    return v;
+}
+template <class A>
+CLEAVE_INLINE Vec<A> first(Vec<A> v, int count) {
+    A lanes[kLanes<A>];
+    std::memcpy(lanes, &v, sizeof lanes);
+    return load(lanes, count);
+}
+
+// Lanes are combined in halves: one fixed order.
+template <class F>
+CLEAVE_INLINE float fold(f32x16 v, F&& f) {
+    v = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    v = f(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+    return v[0];
+}
+template <class F>
+CLEAVE_INLINE double fold(f64x8 v, F&& f) {
+    v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+    v = f(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+    return v[0];
+}
+template <class V>
+CLEAVE_INLINE auto sum(V v) {
+    return fold(v, [](V a, V b) { return a + b; });
+}
+template <class V>
+CLEAVE_INLINE auto largest(V v) {
+    return fold(v, [](V a, V b) { return max(a, b); });
+}
+
+// Calls f(index, count) for each vector of [0, n).
+template <class A, class F>
+CLEAVE_INLINE void for_vectors(std::int64_t begin, std::int64_t end, F&& f) {
+    constexpr std::int64_t lanes = kLanes<A>;
+    std::int64_t i = begin;
+    for (; i + lanes <= end; i += lanes) f(i, Full<A>{});
+    if (i < end) f(i, static_cast<int>(end - i));
+}
+
+// The sum of f(index, count) over [0, n), in an order that depends on n alone. f gives zero in the lanes beyond count.
+template <class A, class F>
+CLEAVE_INLINE A sum_over(std::int64_t n, F&& f) {
+    constexpr std::int64_t lanes = kLanes<A>;
+    Vec<A> s0{}, s1{}, s2{}, s3{};
+    std::int64_t i = 0;
+    for (; i + 4 * lanes <= n; i += 4 * lanes) {
+        s0 += f(i, Full<A>{});
+        s1 += f(i + lanes, Full<A>{});
+        s2 += f(i + 2 * lanes, Full<A>{});
+        s3 += f(i + 3 * lanes, Full<A>{});
+    }
+    for (; i + lanes <= n; i += lanes) s0 += f(i, Full<A>{});
+    if (i < n) s1 += f(i, static_cast<int>(n - i));
+    return sum((s0 + s1) + (s2 + s3));
+}
+
+}  // namespace cleave::kernels::simd
