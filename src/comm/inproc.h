@@ -82,6 +82,7 @@ class InprocEndpoint final : public Endpoint {
     void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) override {
         world_.sleep(rank_, ticket, limit, what);
     }
+    void wait_is_over() override { world_.wake(rank_); }
     void check_failure() override { world_.check_failure(rank_); }
     bool fail(int culprit, const std::string& message) noexcept override {
         const bool first = world_.fail(rank_, culprit, message, nullptr);
