@@ -43,6 +43,7 @@ struct InprocGroupState {
     struct Mailbox {
         std::mutex mutex;
         std::deque<std::shared_ptr<PostedSend>> sends;
+        std::deque<const Message*> receives;  // in the order of issue; the receiver's own
     };
 
     explicit InprocGroupState(std::vector<int> ranks)
