@@ -19,8 +19,9 @@ namespace cleave::comm {
 
 // A send that waits for its receiver.
 struct PostedSend {
-    int from;
-    Message message;
+    PostedSend(int sender, const Message& sent) : from(sender), message(sent) {}
+    const int from;
+    const Message message;
     std::atomic<bool> taken{false};  // the data has been copied
 };
 

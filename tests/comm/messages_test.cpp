@@ -83,11 +83,11 @@ TEST(Messages, StressNothingIsLostOrSwapped) {
                 for (int tag = 0; tag < kTags; ++tag)
                     for (int k = 0; k < kPerTag; ++k) {
                         if (peer == world.rank()) continue;
-                        Item& s = sends.emplace_back(peer, tag, k);
+                        Item& s = sends.emplace_back(Item{peer, tag, k, {}, {}});
                         s.data.resize(static_cast<std::size_t>(length(world.rank(), peer, tag, k)));
                         for (std::size_t i = 0; i < s.data.size(); ++i)
                             s.data[i] = content(world.rank(), peer, tag, k, static_cast<std::int64_t>(i));
-                        Item& r = receives.emplace_back(peer, tag, k);
+                        Item& r = receives.emplace_back(Item{peer, tag, k, {}, {}});
                         r.data.assign(static_cast<std::size_t>(length(peer, world.rank(), tag, k)), -1);
                     }
             // Orders differ from rank to rank; within (peer, tag) k must ascend, which sorting by a hash of (peer, tag)
