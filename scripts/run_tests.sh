@@ -18,16 +18,17 @@ number() { sed -nE "1,/<testsuites/s/.*<testsuites.*[^a-z]$1=\"([0-9]+)\".*/\1/p
 
 passed=0 failed=0
 while read -r name status; do
-    ran=0 bad=0
+    ran=1 bad=0  # what counts for a program that is not GoogleTest's, or that wrote no results
     if [[ -f $results/$name.xml ]]; then
         ran=$(number tests "$results/$name.xml")
-        bad=$(($(number failures "$results/$name.xml") + $(grep -c '<skipped' "$results/$name.xml")))
-    elif [[ $status == run ]]; then
-        ran=1  # not a GoogleTest program
+        skipped=$(grep -c '<skipped' "$results/$name.xml")
+        bad=$(($(number failures "$results/$name.xml") + skipped))
+        ((skipped == 0)) || echo "$name: $skipped tests skipped themselves, which counts as failed"
     fi
     if [[ $status != run ]] && ((bad == 0)); then
-        echo "$name: failed outside its tests (crash, timeout or sanitizer report)"
-        bad=1 ran=$((ran + 1))
+        echo "$name: failed, and not in a single test (a crash, a timeout, a sanitizer's report or another rank)"
+        bad=1
+        [[ ! -f $results/$name.xml ]] || ran=$((ran + 1))
     fi
     passed=$((passed + ran - bad)) failed=$((failed + bad))
 done < <(sed -nE 's/.*<testcase name="([^"]*)".* status="([a-z]+)".*/\1 \2/p' "$folder/ctest.xml")

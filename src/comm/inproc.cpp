@@ -50,11 +50,16 @@ class InprocRecv final : public Request {
         : endpoint_(endpoint),
           mailbox_(group.mailboxes[static_cast<std::size_t>(rank)]),
           peer_(group.world_ranks[static_cast<std::size_t>(message.peer)]),
-          message_(message) {}
+          message_(message) {
+        mailbox_.receives.push_back(&message_);
+    }
+    ~InprocRecv() override { std::erase(mailbox_.receives, &message_); }
     bool advance() override {
         if (done_) return true;
+        if (!is_next()) return false;
         const auto send = match();
         if (!send) return false;
+        std::erase(mailbox_.receives, &message_);
         check_agreement(send->message);
         copy(send->message);
         send->taken.store(true, std::memory_order_release);
@@ -76,6 +81,11 @@ class InprocRecv final : public Request {
     }
 
   private:
+    // A message that arrives between two looks into the mailbox must not go to the later of two receives.
+    bool is_next() const {
+        const auto same = [&](const Message* m) { return m->peer == message_.peer && m->tag == message_.tag; };
+        return *std::find_if(mailbox_.receives.begin(), mailbox_.receives.end(), same) == &message_;
+    }
     std::deque<std::shared_ptr<PostedSend>>::iterator find() const {
         return std::find_if(mailbox_.sends.begin(), mailbox_.sends.end(),
                             [&](const auto& s) { return s->from == message_.peer && s->message.tag == message_.tag; });

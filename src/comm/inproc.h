@@ -19,8 +19,9 @@ namespace cleave::comm {
 
 // A send that waits for its receiver.
 struct PostedSend {
-    int from;
-    Message message;
+    PostedSend(int sender, const Message& sent) : from(sender), message(sent) {}
+    const int from;
+    const Message message;
     std::atomic<bool> taken{false};  // the data has been copied
 };
 
@@ -43,6 +44,7 @@ struct InprocGroupState {
     struct Mailbox {
         std::mutex mutex;
         std::deque<std::shared_ptr<PostedSend>> sends;
+        std::deque<const Message*> receives;  // in the order of issue; the receiver's own
     };
 
     explicit InprocGroupState(std::vector<int> ranks)
@@ -82,6 +84,7 @@ class InprocEndpoint final : public Endpoint {
     void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) override {
         world_.sleep(rank_, ticket, limit, what);
     }
+    void wait_is_over() override { world_.wake(rank_); }
     void check_failure() override { world_.check_failure(rank_); }
     bool fail(int culprit, const std::string& message) noexcept override {
         const bool first = world_.fail(rank_, culprit, message, nullptr);

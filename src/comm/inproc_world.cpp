@@ -77,15 +77,22 @@ void InprocWorld::sleep(int rank, std::uint32_t ticket, Duration limit, const Re
         std::this_thread::yield();
         if (s.bell.load(std::memory_order_acquire) != ticket) return;
     }
-    {
+    if (!s.has_status) {
         const std::lock_guard lock(s.mutex);
         s.waiting_in = what.describe();
+        s.has_status = true;
     }
     s.sleeping.store(true, std::memory_order_seq_cst);
     if (s.bell.load(std::memory_order_seq_cst) == ticket) futex_wait(s.bell, ticket, limit);
     s.sleeping.store(false, std::memory_order_relaxed);
+}
+
+void InprocWorld::wake(int rank) {
+    RankState& s = state(rank);
+    if (!s.has_status) return;
     const std::lock_guard lock(s.mutex);
     s.waiting_in.clear();
+    s.has_status = false;
 }
 
 bool InprocWorld::fail(int reporter, int culprit, const std::string& message, std::exception_ptr exception) noexcept {

@@ -34,7 +34,9 @@ class InprocWorld {
     std::uint32_t bell(int rank) const { return state(rank).bell.load(std::memory_order_seq_cst); }
     void ring(int rank);
     void ring_all();
+    // Between sleep and wake others see what this rank waits in.
     void sleep(int rank, std::uint32_t ticket, Duration limit, const Request& what);
+    void wake(int rank);
 
     // Brackets every access to another rank's memory. Throws RankFailure if the world has failed.
     class Touching {
@@ -79,6 +81,7 @@ class InprocWorld {
         std::atomic<bool> finished{false};
         mutable std::mutex mutex;
         std::string waiting_in;                                 // guarded by mutex
+        bool has_status = false;                                // whether that is set; the rank's own
         std::map<std::vector<int>, std::uint64_t> groups_made;  // the rank's own
     };
     RankState& state(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }

@@ -28,6 +28,7 @@ class MpiEndpoint final : public Endpoint {
     int world_size() const override { return static_cast<int>(finished_.size()); }
     std::uint32_t ticket() override { return 0; }
     void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) override;
+    void wait_is_over() override { idle_ = 0; }
     void check_failure() override;
     bool fail(int culprit, const std::string& message) noexcept override;
     Stats stats() const override { return stats_; }

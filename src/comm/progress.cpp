@@ -84,6 +84,7 @@ void Progress::wait(PendingOperation& operation) {
             endpoint_->wait_for_change(ticket, std::min(kTick, timeout_), *operation.request);
         }
     });
+    endpoint_->wait_is_over();
     wait_seconds_ += seconds(Clock::now() - start) - (endpoint_->move_seconds() - moved_before);
 }
 

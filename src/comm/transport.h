@@ -78,6 +78,7 @@ class Endpoint {
     // ticket, `limit` at most. `what` is shown to others who wait for this rank.
     virtual std::uint32_t ticket() = 0;
     virtual void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) = 0;
+    virtual void wait_is_over() = 0;
 
     // Throws RankFailure if any rank has failed.
     virtual void check_failure() = 0;

@@ -3,9 +3,9 @@
 //
 //     "x[m.. k..] w[k.. n..] + b[n..] -> y[m.. n..]"
 //
-//   name[labels]   an operand and its dims. `m..` stands for several dims; how many follows from the operands' ranks
-//   and,
-//                  where that leaves a choice, from the widths given beside the text. `[*]` is any number of dims.
+//   name[labels]   an operand and its dims. `m..` stands for several dims; how many follows from the operands'
+//                  ranks and, where that leaves a choice, from the widths given beside the text. `[*]` is any number of
+//                  dims.
 //   a b            a product: linear in each factor
 //   a b + c        a sum of products: the terms are added
 //   ~a             a enters nonlinearly (or is a saved value): it may not be P
@@ -14,15 +14,17 @@
 //   -> y[..]       outputs. A label that an output lacks is summed over
 //
 // The rule, per mesh axis. Every term of the sum has a placement, and the terms must agree:
-//   cut            The cut inputs are all cut along one and the same label, by the same cut, and every input that has
-//                  the label is among them. Outputs that have the label are S, outputs that lack it are P. The other
-//                  factors of a term with the label are R. A term without the label is added whole where the outputs
-//                  are S (all its factors R: a bias) and must itself be partial where they are P.
+//   cut            The cut inputs are all cut along one and the same label, by the same cut, and every input that
+//                  has the label is among them. Outputs that have the label are S, outputs that lack it are P. The
+//                  other factors of a term with the label are R. A term without the label is added whole where the
+//                  outputs are S (all its factors R: a bias) and must itself be partial where they are P.
 //   partial        No operand is cut: in each term exactly one factor is P, the others R (`~` factors may not be P).
 //                  Outputs are P. A sum of P and R is refused.
 //   whole          All inputs R: outputs R. All I: outputs I. A mix of R and I is refused.
 // Where one label stands for unlike extents (query heads and key heads), all of them must divide by the number of
-// pieces. The duals agree with the backward kernels' own signatures; tests/kernels checks forward and backward of every
+// pieces.
+//
+// The duals agree with the backward kernels' own signatures; tests/kernels checks forward and backward of every
 // combination against the global result.
 // Thread rule: immutable.
 #pragma once

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
     if (cleave::comm::under_mpirun() && cleave::comm::MpiSession::get().rank() > 0) {
         auto& listeners = testing::UnitTest::GetInstance()->listeners();
         delete listeners.Release(listeners.default_result_printer());
+        delete listeners.Release(listeners.default_xml_generator());
         listeners.Append(new FailuresOnly);
     }
     return RUN_ALL_TESTS();

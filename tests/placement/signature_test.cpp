@@ -188,6 +188,10 @@ TEST(Signature, UnlikeExtentsNeedEqualPieces) {
     };
     EXPECT_EQ(nested(8, 4), "");
     EXPECT_EQ(nested(12, 6), "along cp: the pieces of q and k along h do not match");
+    // Cuts of other dims do not count: two key heads in two pieces, the batch in two.
+    const Layout apart{{0, S(0)}, {1, S(2)}};
+    const Shapes shapes{{2, 8, 8, 16}, {2, 8, 2, 16}, {2, 8, 2, 16}};
+    EXPECT_EQ(apply(Signature(kAttention), shapes, {apart, apart, apart}, mesh).refused, "");
 }
 
 // Fewer key heads than ranks: query heads as (key head, repeat), each with its own sub-axis.

@@ -1,6 +1,7 @@
-# What the chosen sanitizer needs around the tests: CLEAVE_TEST_ENVIRONMENT, a list of NAME=value.
+# The environment of every test, CLEAVE_TEST_ENVIRONMENT (a list of NAME=value), with what the chosen sanitizer needs.
 set(suppressions ${PROJECT_SOURCE_DIR}/cmake/sanitizers)
-set(CLEAVE_TEST_ENVIRONMENT "")
+# mpirun refuses root, which containers usually are, unless told twice.
+set(CLEAVE_TEST_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
 if(CLEAVE_SANITIZE MATCHES "address")
   list(APPEND CLEAVE_TEST_ENVIRONMENT
     "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
@@ -13,3 +14,8 @@ elseif(CLEAVE_SANITIZE MATCHES "thread")
     "TSAN_OPTIONS=suppressions=${suppressions}/threads.txt:second_deadlock_stack=1"
     "OMP_TOOL_LIBRARIES=${ARCHER_LIBRARY}")
 endif()
+
+# The MPI library unloads its plug-ins before the leak checker looks, so that what they keep cannot be suppressed by name.
+# Cleave's own leaks show in the same tests on inproc.
+set(CLEAVE_MPI_TEST_ENVIRONMENT ${CLEAVE_TEST_ENVIRONMENT})
+list(TRANSFORM CLEAVE_MPI_TEST_ENVIRONMENT APPEND ":detect_leaks=0" REGEX "^ASAN_OPTIONS")

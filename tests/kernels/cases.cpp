@@ -1,0 +1,372 @@
+#include "cases.h"
+
+#include "kernels/activation.h"
+#include "kernels/attention.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/loss.h"
+#include "kernels/matmul.h"
+#include "kernels/norm.h"
+#include "kernels/optimizer.h"
+#include "kernels/rotary.h"
+#include "reference.h"
+
+namespace cleave::kernels::test {
+
+namespace {
+
+namespace ref = reference;
+using Arrays = std::vector<Array>;
+using Form = MatMul::Form;
+
+constexpr double kIgnore = 3;  // a label that exists, so that the test sees rows left out
+
+OperandCase in(const Shape& shape, const std::string& name) {
+    return {normal(shape, name)};
+}
+OperandCase sums(const Shape& shape, const std::string& name) {
+    return {normal(shape, name), Role::accumulator};
+}
+OperandCase out(const Shape& shape) {
+    // A kernel that writes must not read: what was there is not a number.
+    return {Array(shape, std::numeric_limits<double>::quiet_NaN())};
+}
+OperandCase out_sums(const Shape& shape) {
+    OperandCase operand = out(shape);
+    operand.role = Role::accumulator;
+    return operand;
+}
+OperandCase positive(const Shape& shape, const std::string& name) {
+    Array values = normal(shape, name);
+    for (double& v : values.values) v = 0.5 + std::abs(v);
+    return {values, Role::accumulator};
+}
+OperandCase tokens(const Shape& shape, const std::string& name, std::int64_t below) {
+    return {integers(shape, name, below), Role::tokens};
+}
+
+template <class K, class F>
+Case make(const std::string& name, K kernel, std::vector<OperandCase> inputs, std::vector<OperandCase> outputs,
+          F&& reference, double roundings = 8) {
+    return {name,
+            std::make_shared<const K>(std::move(kernel)),
+            std::move(inputs),
+            std::move(outputs),
+            std::forward<F>(reference),
+            roundings};
+}
+
+Case matmul(const std::string& name, const MatMul& kernel, const Shape& x, const Shape& w, const Shape& b,
+            const Shape& y) {
+    const int c = kernel.contracted;
+    const std::int64_t k = kernel.form == Form::tn ? x.product(0, c) : x.product(x.rank() - c, x.rank());
+    const std::int64_t m = x.elements() / k;
+    const std::int64_t n = w.elements() / k;
+    std::vector<OperandCase> inputs{in(x, "x"), in(w, "w")};
+    if (kernel.bias) inputs.push_back(in(b, "b"));
+    auto reference = [=, form = kernel.form, accumulate = kernel.accumulate](const Arrays& a, const Arrays& before) {
+        Array result = before[0];
+        ref::product(
+            result, m, n, k, accumulate, a.size() > 2 ? &a[2] : nullptr,
+            [&](std::int64_t i, std::int64_t l) { return form == Form::tn ? a[0][l * m + i] : a[0][i * k + l]; },
+            [&](std::int64_t l, std::int64_t j) { return form == Form::nt ? a[1][j * k + l] : a[1][l * n + j]; });
+        return Arrays{result};
+    };
+    Case result = make(name, kernel, inputs, {kernel.accumulate ? in(y, "y") : out(y)}, reference);
+    result.roundings = 8 + std::sqrt(static_cast<double>(k));
+    result.team_changes_bits = true;
+    return result;
+}
+
+void add_matmuls(std::vector<Case>& cases, bool large) {
+    const std::int64_t a = large ? 37 : 4, t = large ? 19 : 5, k = large ? 70 : 4, h = large ? 3 : 4,
+                       n = large ? 45 : 5;
+    cases.push_back(matmul("nn", {Form::nn, 1}, {a, t, k}, {k, n}, {}, {a, t, n}));
+    cases.push_back(
+        matmul("nn bias, several output dims", {Form::nn, 1, true}, {a, t, k}, {k, h, n}, {h, n}, {a, t, h, n}));
+    cases.push_back(
+        matmul("nn two contracted, accumulate", {Form::nn, 2, false, true}, {a, h, k}, {h, k, n}, {}, {a, n}));
+    cases.push_back(matmul("nt", {Form::nt, 1}, {a, t, k}, {n, k}, {}, {a, t, n}));
+    cases.push_back(matmul("nt bias, two contracted", {Form::nt, 2, true}, {t, h, k}, {n, h, k}, {n}, {t, n}));
+    cases.push_back(matmul("tn accumulate", {Form::tn, 2, false, true}, {a, t, k}, {a, t, n}, {}, {k, n}));
+    if (large) {
+        cases.push_back(matmul("nn deep", {Form::nn, 1}, {33, 600}, {600, 65}, {}, {33, 65}));
+        cases.push_back(matmul("nt deep", {Form::nt, 1}, {33, 600}, {65, 600}, {}, {33, 65}));
+        cases.push_back(matmul("tn one column", {Form::tn, 1}, {300, 20}, {300, 1}, {}, {20, 1}));
+    }
+    cases.push_back(make(
+        "column_sum", ColumnSum(2, true), {in({a, t, h, n}, "y")}, {sums({h, n}, "b")},
+        [](const Arrays& x, const Arrays& before) {
+            Array b = before[0];
+            for (std::int64_t i = 0; i < x[0].size(); ++i) b[i % b.size()] += x[0][i];
+            return Arrays{b};
+        },
+        64));
+    cases.push_back(make(
+        "column_sum, not accumulated", ColumnSum(1), {in({a * t, n}, "y")}, {out_sums({n})},
+        [n](const Arrays& x, const Arrays&) {
+            Array b({n});
+            for (std::int64_t i = 0; i < x[0].size(); ++i) b[i % n] += x[0][i];
+            return Arrays{b};
+        },
+        64));
+}
+
+void add_embeddings(std::vector<Case>& cases, bool large) {
+    const std::int64_t b = large ? 7 : 4, t = large ? 50 : 5, c = large ? 131 : 5, v = large ? 29 : 6, p = t + 3;
+    cases.push_back(make("embedding", Embedding{}, {tokens({b, t}, "tokens", v), in({v, c}, "table")}, {out({b, t, c})},
+                         [c](const Arrays& a, const Arrays& before) {
+                             Array y = before[0];
+                             for (std::int64_t i = 0; i < y.size(); ++i)
+                                 y[i] = a[1][static_cast<std::int64_t>(a[0][i / c]) * c + i % c];
+                             return Arrays{y};
+                         }));
+    cases.push_back(make("embedding_backward", EmbeddingBackward{}, {tokens({b, t}, "tokens", v), in({b, t, c}, "dy")},
+                         {sums({v, c}, "dtable")}, [c](const Arrays& a, const Arrays& before) {
+                             Array y = before[0];
+                             for (std::int64_t i = 0; i < a[1].size(); ++i)
+                                 y[static_cast<std::int64_t>(a[0][i / c]) * c + i % c] += a[1][i];
+                             return Arrays{y};
+                         }));
+    cases.push_back(make("add_positions", AddPositions{}, {in({b, t, c}, "x"), in({p, c}, "table")}, {out({b, t, c})},
+                         [=](const Arrays& a, const Arrays&) {
+                             return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] + a[1][i % (t * c)]; })};
+                         }));
+    cases.push_back(make("add_positions_backward", AddPositionsBackward{}, {in({b, t, c}, "dy")},
+                         {sums({p, c}, "dtable")}, [=](const Arrays& a, const Arrays& before) {
+                             Array y = before[0];
+                             for (std::int64_t i = 0; i < a[0].size(); ++i) y[i % (t * c)] += a[0][i];
+                             return Arrays{y};
+                         }));
+}
+
+void add_norms(std::vector<Case>& cases, bool large) {
+    const std::int64_t b = large ? 25 : 4, t = large ? 9 : 5, c = large ? 203 : 5;
+    const Shape x{b, t, c}, rows{b, t}, width{c};
+    const OperandCase mean = sums(rows, "mean"), rstd = positive(rows, "rstd");
+    cases.push_back(make("layer_norm", LayerNorm(1e-5), {in(x, "x"), in(width, "gain"), in(width, "bias")},
+                         {out(x), out_sums(rows), out_sums(rows)}, [rows](const Arrays& a, const Arrays&) {
+                             return ref::layer_norm(a[0], a[1], a[2], 1e-5, rows);
+                         }));
+    cases.push_back(make("layer_norm_backward_input", LayerNormBackwardInput{},
+                         {in(x, "dy"), in(x, "x"), in(width, "gain"), mean, rstd}, {out(x)},
+                         [](const Arrays& a, const Arrays&) {
+                             return Arrays{ref::norm_backward_input(a[0], a[1], a[2], &a[3], a[4])};
+                         }));
+    cases.push_back(make("layer_norm_backward_weight", LayerNormBackwardWeight{}, {in(x, "dy"), in(x, "x"), mean, rstd},
+                         {sums(width, "dgain"), sums(width, "dbias")}, [](const Arrays& a, const Arrays& before) {
+                             Arrays y = before;
+                             ref::norm_backward_weight(a[0], a[1], &a[2], a[3], y[0], &y[1]);
+                             return y;
+                         }));
+    cases.push_back(make("rms_norm", RmsNorm(1e-6), {in(x, "x"), in(width, "gain")}, {out(x), out_sums(rows)},
+                         [rows](const Arrays& a, const Arrays&) { return ref::rms_norm(a[0], a[1], 1e-6, rows); }));
+    cases.push_back(make("rms_norm_backward_input", RmsNormBackwardInput{},
+                         {in(x, "dy"), in(x, "x"), in(width, "gain"), rstd}, {out(x)},
+                         [](const Arrays& a, const Arrays&) {
+                             return Arrays{ref::norm_backward_input(a[0], a[1], a[2], nullptr, a[3])};
+                         }));
+    cases.push_back(make("rms_norm_backward_weight", RmsNormBackwardWeight{}, {in(x, "dy"), in(x, "x"), rstd},
+                         {sums(width, "dgain")}, [](const Arrays& a, const Arrays& before) {
+                             Arrays y = before;
+                             ref::norm_backward_weight(a[0], a[1], nullptr, a[2], y[0], nullptr);
+                             return y;
+                         }));
+}
+
+void add_elementwise(std::vector<Case>& cases, bool large) {
+    const Shape s = large ? Shape{13, 3001} : Shape{4, 5};
+    const auto logistic = [](double v) { return 1 / (1 + std::exp(-v)); };
+    cases.push_back(make("gelu", Gelu{}, {in(s, "x")}, {out(s)},
+                         [](const Arrays& a, const Arrays&) { return Arrays{ref::gelu(a[0])}; }));
+    cases.push_back(make("gelu_backward", GeluBackward{}, {in(s, "dy"), in(s, "x")}, {out(s)},
+                         [](const Arrays& a, const Arrays&) { return Arrays{ref::gelu_backward(a[0], a[1])}; }));
+    cases.push_back(
+        make("swiglu", SwiGlu{}, {in(s, "gate"), in(s, "up")}, {out(s)}, [=](const Arrays& a, const Arrays&) {
+            return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] * logistic(a[0][i]) * a[1][i]; })};
+        }));
+    cases.push_back(make("swiglu_backward", SwiGluBackward{}, {in(s, "dy"), in(s, "gate"), in(s, "up")},
+                         {out(s), out(s)}, [=](const Arrays& a, const Arrays&) {
+                             const auto dgate = [&](std::int64_t i) {
+                                 const double l = logistic(a[1][i]);
+                                 return a[0][i] * a[2][i] * (l + a[1][i] * l * (1 - l));
+                             };
+                             const auto dup = [&](std::int64_t i) { return a[0][i] * a[1][i] * logistic(a[1][i]); };
+                             return Arrays{ref::map(a[0], dgate), ref::map(a[0], dup)};
+                         }));
+    cases.push_back(make("add", Add{}, {in(s, "a"), in(s, "b")}, {out(s)}, [](const Arrays& a, const Arrays&) {
+        return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] + a[1][i]; })};
+    }));
+    cases.push_back(
+        make("accumulate", Accumulate{}, {in(s, "x")}, {sums(s, "y")}, [](const Arrays& a, const Arrays& before) {
+            return Arrays{ref::map(a[0], [&](std::int64_t i) { return before[0][i] + a[0][i]; })};
+        }));
+    cases.push_back(make("scale", Scale(-1.75), {in(s, "x")}, {out(s)}, [](const Arrays& a, const Arrays&) {
+        return Arrays{ref::map(a[0], [&](std::int64_t i) { return -1.75 * a[0][i]; })};
+    }));
+    const auto same = [](const Arrays& a, const Arrays&) { return Arrays{a[0]}; };
+    cases.push_back(make("cast up", Cast{}, {in(s, "x")}, {out_sums(s)}, same));
+    cases.push_back(make("cast down", Cast{}, {sums(s, "x")}, {out(s)}, same));
+    cases.push_back(make("fill", Fill(2.5), {in(s, "x")}, {out(s)},
+                         [](const Arrays& a, const Arrays&) { return Arrays{Array(a[0].shape, 2.5)}; }));
+    cases.push_back(
+        make("fill_normal", FillNormal(5, "w", 0.5, 0.25), {in(s, "x")}, {out(s)}, [](const Arrays& a, const Arrays&) {
+            const RandomStream random(5, "w");
+            return Arrays{ref::map(
+                a[0], [&](std::int64_t i) { return 0.25 + 0.5 * random.normal(static_cast<std::uint64_t>(i)); })};
+        }));
+}
+
+void add_attention(std::vector<Case>& cases, bool large) {
+    struct Kind {
+        std::string name;
+        bool causal;
+        std::int64_t t, s, h, g, d;
+    };
+    const std::vector<Kind> kinds = large ? std::vector<Kind>{{" causal", true, 75, 75, 6, 2, 24},
+                                                              {" full", false, 37, 90, 2, 2, 17},
+                                                              {" causal, keys before", true, 3, 70, 2, 1, 16},
+                                                              {" causal, long", true, 530, 530, 1, 1, 8}}
+                                          : std::vector<Kind>{{" causal", true, 5, 5, 4, 4, 4},
+                                                              {" causal, grouped", true, 3, 4, 8, 4, 2},
+                                                              {" full", false, 4, 6, 4, 2, 3}};
+    const std::int64_t b = large ? 3 : 4;
+    for (const auto& [name, causal, t, s, h, g, d] : kinds) {
+        const double scale = 1 / std::sqrt(static_cast<double>(d));
+        const Shape q{b, t, h, d}, k{b, s, g, d}, l{b, h, t};
+        cases.push_back(make("attention" + name, Attention(causal, scale), {in(q, "q"), in(k, "k"), in(k, "v")},
+                             {out(q), out_sums(l)}, [=, causal = causal](const Arrays& a, const Arrays&) {
+                                 return ref::attention(a[0], a[1], a[2], causal, scale);
+                             }));
+        // lse near its true size, so that probabilities are near theirs.
+        OperandCase lse{normal(l, "lse", std::log(static_cast<double>(s)), 0.1), Role::accumulator};
+        cases.push_back(make(
+            "attention_backward" + name, AttentionBackward(causal, scale),
+            {in(q, "do"), in(q, "q"), in(k, "k"), in(k, "v"), in(q, "o"), lse}, {out(q), out(k), out(k)},
+            [=, causal = causal](const Arrays& a, const Arrays&) {
+                return ref::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], causal, scale);
+            },
+            32));
+    }
+    const Shape x = large ? Shape{3, 40, 5, 44} : Shape{4, 5, 4, 4};
+    cases.push_back(make("rotary", Rotary(10000.0, false, 2), {in(x, "x")}, {out(x)},
+                         [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 10000.0, 1, 2)}; }));
+    cases.push_back(make("rotary inverse", Rotary(500.0, true), {in(x, "x")}, {out(x)},
+                         [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 500.0, -1, 0)}; }));
+}
+
+void add_losses(std::vector<Case>& cases, bool large) {
+    const std::int64_t b = large ? 11 : 4, t = large ? 23 : 5, v = large ? 77 : 6;
+    const Shape logits{b, t, v}, rows{b, t};
+    const auto ignore = static_cast<std::int64_t>(kIgnore);
+    cases.push_back(make("cross_entropy", CrossEntropy(0.25, ignore), {in(logits, "logits"), tokens(rows, "labels", v)},
+                         {out_sums({}), out_sums(rows)},
+                         [](const Arrays& a, const Arrays&) { return ref::cross_entropy(a[0], a[1], 0.25, kIgnore); }));
+    cases.push_back(make("cross_entropy_backward", CrossEntropyBackward(0.25, ignore),
+                         {sums({}, "dloss"), in(logits, "logits"), positive(rows, "lse"), tokens(rows, "labels", v)},
+                         {out(logits)}, [](const Arrays& a, const Arrays&) {
+                             return Arrays{ref::cross_entropy_backward(a[0][0], a[1], a[2], a[3], 0.25, kIgnore)};
+                         }));
+}
+
+void add_optimizers(std::vector<Case>& cases, bool large) {
+    const Shape s = large ? Shape{9, 5003} : Shape{4, 5};
+    OperandCase second = positive(s, "v");
+    for (bool copy : {false, true}) {
+        const AdamW adamw(1e-2, 0.9, 0.95, 1e-8, 0.1, 0.5, 3, copy);
+        std::vector<OperandCase> outputs{sums(s, "p"), sums(s, "m"), second};
+        if (copy) outputs.push_back({Array(s), Role::copy});
+        cases.push_back(make(copy ? "adamw with copy" : "adamw", adamw, {sums(s, "g")}, outputs,
+                             [=](const Arrays& a, const Arrays& before) {
+                                 Arrays y = ref::adamw(adamw, a[0], before[0], before[1], before[2]);
+                                 if (copy) y.push_back(y[0]);
+                                 return y;
+                             }));
+        std::vector<OperandCase> sgd_outputs{sums(s, "p")};
+        if (copy) sgd_outputs.push_back({Array(s), Role::copy});
+        cases.push_back(make(copy ? "sgd with copy" : "sgd", Sgd(0.1, 0.01, 0.5, copy), {sums(s, "g")}, sgd_outputs,
+                             [=](const Arrays& a, const Arrays& before) {
+                                 Arrays y{ref::map(a[0], [&](std::int64_t i) {
+                                     return before[0][i] - 0.1 * (0.5 * a[0][i] + 0.01 * before[0][i]);
+                                 })};
+                                 if (copy) y.push_back(y[0]);
+                                 return y;
+                             }));
+    }
+    const std::int64_t blocks = (s.elements() + kNormBlock - 1) / kNormBlock;
+    cases.push_back(make(
+        "squared_norm", SquaredNorm{}, {sums(s, "g")}, {{Array({blocks}), Role::norm}},
+        [blocks](const Arrays& a, const Arrays&) {
+            Array partial({blocks});
+            for (std::int64_t i = 0; i < a[0].size(); ++i) partial[i / kNormBlock] += a[0][i] * a[0][i];
+            return Arrays{partial};
+        },
+        64));
+}
+
+const Case& named(const std::vector<Case>& cases, const std::string& name) {
+    for (const Case& c : cases)
+        if (c.name == name) return c;
+    throw std::logic_error("no case " + name);
+}
+
+template <class K>
+Backward back(K kernel, std::vector<Source> inputs, std::vector<std::size_t> gradient_of) {
+    return {std::make_shared<const K>(std::move(kernel)), std::move(inputs), std::move(gradient_of)};
+}
+
+}  // namespace
+
+std::vector<Case> all_cases(bool large) {
+    std::vector<Case> cases;
+    add_matmuls(cases, large);
+    add_embeddings(cases, large);
+    add_norms(cases, large);
+    add_elementwise(cases, large);
+    add_attention(cases, large);
+    add_losses(cases, large);
+    add_optimizers(cases, large);
+    return cases;
+}
+
+std::vector<Pair> all_pairs() {
+    const std::vector<Case> cases = all_cases(false);
+    const auto input = [](std::size_t i) { return Source{Source::input, i}; };
+    const auto output = [](std::size_t i) { return Source{Source::output, i}; };
+    const Source dy{Source::gradient, 0};
+    const double attention_scale = 1 / std::sqrt(4.0);
+    const auto ignore = static_cast<std::int64_t>(kIgnore);
+    std::vector<Pair> pairs{
+        {named(cases, "nn"),
+         {back(MatMul(Form::nt, 1), {dy, input(1)}, {0}), back(MatMul(Form::tn, 2), {input(0), dy}, {1})}},
+        {named(cases, "nn bias, several output dims"),
+         {back(MatMul(Form::nt, 2), {dy, input(1)}, {0}), back(MatMul(Form::tn, 2), {input(0), dy}, {1}),
+          back(ColumnSum(2), {dy}, {2})}},
+        {named(cases, "nt"),
+         {back(MatMul(Form::nn, 1), {dy, input(1)}, {0}), back(MatMul(Form::tn, 2), {dy, input(0)}, {1})}},
+        {named(cases, "embedding"), {back(EmbeddingBackward{}, {input(0), dy}, {1})}},
+        {named(cases, "add_positions"), {back(AddPositionsBackward{}, {dy}, {1})}},
+        {named(cases, "layer_norm"),
+         {back(LayerNormBackwardInput{}, {dy, input(0), input(1), output(1), output(2)}, {0}),
+          back(LayerNormBackwardWeight{}, {dy, input(0), output(1), output(2)}, {1, 2})}},
+        {named(cases, "rms_norm"),
+         {back(RmsNormBackwardInput{}, {dy, input(0), input(1), output(1)}, {0}),
+          back(RmsNormBackwardWeight{}, {dy, input(0), output(1)}, {1})}},
+        {named(cases, "gelu"), {back(GeluBackward{}, {dy, input(0)}, {0})}},
+        {named(cases, "swiglu"), {back(SwiGluBackward{}, {dy, input(0), input(1)}, {0, 1})}},
+        {named(cases, "scale"), {back(Scale(-1.75), {dy}, {0})}},
+        {named(cases, "rotary"), {back(Rotary(10000.0, true, 2), {dy}, {0})}},
+        {named(cases, "cross_entropy"),
+         {back(CrossEntropyBackward(0.25, ignore), {dy, input(0), output(1), input(1)}, {0})}},
+    };
+    const auto attention_back = [&](bool causal, double scale) {
+        return std::vector<Backward>{back(AttentionBackward(causal, scale),
+                                          {dy, input(0), input(1), input(2), output(0), output(1)}, {0, 1, 2})};
+    };
+    pairs.push_back({named(cases, "attention causal"), attention_back(true, attention_scale)});
+    pairs.push_back({named(cases, "attention causal, grouped"), attention_back(true, 1 / std::sqrt(2.0))});
+    pairs.push_back({named(cases, "attention full"), attention_back(false, 1 / std::sqrt(3.0))});
+    return pairs;
+}
+
+}  // namespace cleave::kernels::test
