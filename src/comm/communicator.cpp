@@ -64,7 +64,7 @@ bool Handle::test() {
 
 Communicator::Communicator(std::shared_ptr<Progress> progress, std::unique_ptr<Group> group) {
     const int rank = group->rank();
-    state_ = std::make_shared<State>(std::move(progress), std::move(group), ProgramCache(rank));
+    state_ = std::make_shared<State>(State{std::move(progress), std::move(group), ProgramCache(rank)});
 }
 
 Communicator Communicator::group(std::span<const int> ranks) const {

@@ -19,6 +19,7 @@ namespace cleave::comm {
 
 // A send that waits for its receiver.
 struct PostedSend {
+    PostedSend(int sender, const Message& sent) : from(sender), message(sent) {}
     int from;
     Message message;
     std::atomic<bool> taken{false};  // the data has been copied
