@@ -54,7 +54,8 @@ struct Job {
         std::int64_t top_k = 0;    // 0 = off
     };
     struct Run {
-        std::string folder;  // empty = out/ and the run file's name
+        std::string folder;           // empty = out/ and the run file's name
+        std::int64_t trace_step = 0;  // 0 = none
     };
     struct Comm {
         double timeout_s = 60;

@@ -23,17 +23,17 @@ WordField words(Enum& value, std::span<const string_view> all) {
     return {reinterpret_cast<std::uint8_t*>(&value), all};  // unsigned char may alias anything
 }
 
-constexpr Range kAny = {-kNoLimit, kNoLimit};
-constexpr Range kFromZero = {0, kNoLimit};
-constexpr Range kAboveZero = {0, kNoLimit, false};
-constexpr Range kInside01 = {0, 1, false, false};
-constexpr Range kFrom0Below1 = {0, 1, true, false};
-constexpr Range kRanks = {1, 1 << 20};
+constexpr NumberRange kAny = {-kNoLimit, kNoLimit};
+constexpr NumberRange kFromZero = {0, kNoLimit};
+constexpr NumberRange kAboveZero = {0, kNoLimit, false};
+constexpr NumberRange kInside01 = {0, 1, false, false};
+constexpr NumberRange kFrom0Below1 = {0, 1, true, false};
+constexpr NumberRange kRanks = {1, 1 << 20};
 
-constexpr Range from_one(double most) {
+constexpr NumberRange from_one(double most) {
     return {1, most};
 }
-constexpr Range from_zero(double most) {
+constexpr NumberRange from_zero(double most) {
     return {0, most};
 }
 
@@ -146,6 +146,8 @@ void add_rest(std::vector<Key>& keys, Job& job) {
              accept},
             {"run.folder", "where the run's files go; empty = out/ and the run file's name", &job.run.folder, kAny,
              accept},
+            {"run.trace_step", "the step whose trace every rank writes, for ui.perfetto.dev; 0 = none",
+             &job.run.trace_step, kFromZero, accept},
             {"comm.timeout_s", "seconds that a rank waits for another before the run fails and names it",
              &job.comm.timeout_s, kAboveZero, accept},
         });

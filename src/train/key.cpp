@@ -20,7 +20,7 @@ std::string number_text(double value) {
     return text;
 }
 
-bool inside(double value, const Range& range) {
+bool inside(double value, const NumberRange& range) {
     return (range.least_itself ? value >= range.least : value > range.least) &&
            (range.most_itself ? value <= range.most : value < range.most);
 }
@@ -30,7 +30,7 @@ std::string bound(double value) {
 }
 
 // " from 0 to 10", " above 0, below 1".
-std::string range_text(const Range& range) {
+std::string range_text(const NumberRange& range) {
     std::string text;
     if (range.least > -kNoLimit)
         text += fmt::format(" {} {}", range.least_itself ? "from" : "above", bound(range.least));

@@ -17,7 +17,7 @@ struct WordField {
     std::span<const std::string_view> words;
 };
 
-struct Range {
+struct NumberRange {
     double least;
     double most;               // kNoLimit: none
     bool least_itself = true;  // false: above `least`
@@ -36,7 +36,7 @@ struct Key {
     std::string_view name;  // "section.key"
     std::string_view meaning;
     std::variant<std::string*, bool*, double*, std::int64_t*, int*, WordField> field;
-    Range range;  // of numbers
+    NumberRange range;  // of numbers
     OnResume on_resume;
 
     std::string_view section() const { return name.substr(0, name.find('.')); }

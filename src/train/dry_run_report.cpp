@@ -1,0 +1,80 @@
+#include "train/dry_run_report.h"
+
+#include <fmt/format.h>
+
+namespace cleave {
+
+namespace {
+
+std::string bytes_text(std::int64_t bytes) {
+    const auto b = static_cast<double>(bytes);
+    if (b >= 1e9) return fmt::format("{:.2f} GB", b / 1e9);
+    if (b >= 1e6) return fmt::format("{:.2f} MB", b / 1e6);
+    if (b >= 1e3) return fmt::format("{:.2f} kB", b / 1e3);
+    return fmt::format("{} B", bytes);
+}
+
+// Two plans that differ in nothing but their rank are shown once.
+bool alike(const RankPlan& a, const RankPlan& b) {
+    return a.peak_bytes == b.peak_bytes && a.at_peak == b.at_peak && a.extent_bytes == b.extent_bytes &&
+           a.bytes_sent == b.bytes_sent && a.flops == b.flops && a.kernel_bytes == b.kernel_bytes && a.launches == b.launches;
+}
+
+std::string plan_text(const RankPlan& plan) {
+    std::string text = fmt::format("  memory at the peak of a step   {:>12}  ({} bytes)\n", bytes_text(plan.peak_bytes),
+                                   plan.peak_bytes);
+    for (int kind = 0; kind < kMemoryKinds; ++kind) {
+        const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)];
+        if (bytes > 0)
+            text += fmt::format("    {:<28} {:>12}\n", name_of(static_cast<MemoryKind>(kind)), bytes_text(bytes));
+    }
+    text += fmt::format("  address range of the arena     {:>12}\n", bytes_text(plan.extent_bytes));
+    text += fmt::format("  sent in a step\n");
+    if (plan.bytes_sent.empty()) text += "    nothing\n";
+    for (const auto& [collective, bytes] : plan.bytes_sent)
+        text += fmt::format("    {:<28} {:>12}  ({} bytes)\n", collective, bytes_text(bytes), bytes);
+    text += fmt::format("  computed in a step             {:>8.3f} GFLOP in {} kernels, which move {}\n", plan.flops / 1e9,
+                        plan.launches, bytes_text(static_cast<std::int64_t>(plan.kernel_bytes)));
+    return text;
+}
+
+}  // namespace
+
+std::string dry_run_text(const std::vector<RankPlan>& plans) {
+    std::string text;
+    for (std::size_t first = 0; first < plans.size();) {
+        std::size_t last = first;
+        while (last + 1 < plans.size() && alike(plans[first], plans[last + 1])) ++last;
+        text += first == last ? fmt::format("rank {} ({})\n", first, plans[first].coordinates)
+                              : fmt::format("ranks {} to {} ({} to {}), each\n", first, last, plans[first].coordinates,
+                                            plans[last].coordinates);
+        text += plan_text(plans[first]);
+        first = last + 1;
+    }
+    return text;
+}
+
+Json to_json(const BytesByKind& bytes) {
+    Json json = Json::object();
+    for (int kind = 0; kind < kMemoryKinds; ++kind)
+        json.set(name_of(static_cast<MemoryKind>(kind)), bytes[static_cast<std::size_t>(kind)]);
+    return json;
+}
+
+Json dry_run_json(const std::vector<RankPlan>& plans) {
+    Json ranks = Json::array();
+    for (const RankPlan& plan : plans) {
+        Json sent = Json::object();
+        for (const auto& [collective, bytes] : plan.bytes_sent) sent.set(collective, bytes);
+        Json rank = Json::object();
+        rank.set("rank", plan.rank).set("coordinates", plan.coordinates).set("peak_total_bytes", plan.peak_bytes);
+        rank.set("peak_bytes", to_json(plan.at_peak)).set("arena_extent_bytes", plan.extent_bytes).set("bytes_sent", sent);
+        rank.set("flops", plan.flops).set("kernel_bytes", plan.kernel_bytes).set("kernels", plan.launches);
+        ranks.push(std::move(rank));
+    }
+    Json out = Json::object();
+    out.set("ranks", std::move(ranks));
+    return out;
+}
+
+}  // namespace cleave

@@ -1,0 +1,17 @@
+// What --dry-run prints.
+// Thread rule: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "train/dry_run.h"
+
+namespace cleave {
+
+std::string dry_run_text(const std::vector<RankPlan>& plans);
+Json dry_run_json(const std::vector<RankPlan>& plans);
+Json to_json(const BytesByKind& bytes);  // {"parameters": ..., ...}
+
+}  // namespace cleave

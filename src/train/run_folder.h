@@ -1,0 +1,50 @@
+// The folder that a run leaves behind:
+//   config.toml     the effective configuration          metrics.jsonl   one line a step and an evaluation
+//   checkpoints/    step_<n>.ckpt and `latest`           loss.svg        the losses as a picture
+//   sample.txt      generated at the end                 trace.json      the traced steps (run.trace_steps)
+//   tokens.bin      the text as tokens
+// A folder that holds anything is refused unless the run resumes or overwrites; overwriting removes these files and no others.
+// Thread rule: one thread (rank 0's).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace cleave {
+
+class RunFolder {
+  public:
+    enum class Mode : std::uint8_t { fresh, resume, overwrite };
+
+    // Throws UserError where the folder cannot be used so; creates it otherwise.
+    RunFolder(std::filesystem::path path, Mode mode);
+
+    // Before the first step: removes what an overwritten run left and writes the configuration.
+    void begin(const std::string& config_text);
+    // Removes the folder where this object created it and the run did not begin, so that the next try is not refused.
+    void abandon();
+
+    std::filesystem::path config() const { return path_ / "config.toml"; }
+    std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+    std::filesystem::path loss_plot() const { return path_ / "loss.svg"; }
+    std::filesystem::path sample() const { return path_ / "sample.txt"; }
+    std::filesystem::path trace() const { return path_ / "trace.json"; }
+    std::filesystem::path tokens() const { return path_ / "tokens.bin"; }
+    std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+    std::filesystem::path checkpoint(std::int64_t step) const;
+    const std::filesystem::path& path() const { return path_; }
+    Mode mode() const { return mode_; }
+
+    // Removes all but the two newest checkpoints.
+    void remove_old_checkpoints() const;
+
+  private:
+    std::filesystem::path path_;
+    Mode mode_;
+    bool created_ = false;
+    bool begun_ = false;
+};
+
+}  // namespace cleave

@@ -1,0 +1,232 @@
+#include "train/training_run.h"
+
+#include <chrono>
+
+#include "base/log.h"
+#include "base/stop.h"
+#include "train/checkpoint.h"
+#include "train/evaluate.h"
+#include "train/gather_text.h"
+#include "train/generate.h"
+#include "train/job_keys.h"
+#include "train/loss_plot.h"
+#include "train/schedule.h"
+
+namespace cleave {
+
+namespace {
+
+double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string clock_text(double left) {
+    const auto s = static_cast<long>(left + 0.5);
+    return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string count_text(double count) {
+    if (count >= 1e6) return fmt::format("{:.2f}M", count / 1e6);
+    if (count >= 1e3) return fmt::format("{:.1f}k", count / 1e3);
+    return fmt::format("{:.0f}", count);
+}
+
+// A collective waits for a rank that writes a checkpoint; that may take longer than a collective may otherwise.
+constexpr auto kCheckpointTimeout = std::chrono::hours(1);
+
+}  // namespace
+
+TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
+    : shared_(shared),
+      job_(shared.job),
+      world_(world),
+      engine_(shared.mesh, world, shared.team),
+      model_(engine_, job_.model, data_parallel_layouts(shared.mesh), job_.train.dtype),
+      step_(engine_, model_, job_),
+      sampler_(shared.dataset, job_.model.context, job_.train.seed),
+      dp_(shared.mesh.size(shared.mesh.axis("dp"))),
+      dp_rank_(shared.mesh.coordinate(world.rank(), shared.mesh.axis("dp"))),
+      microbatch_(microbatch_size(job_, dp_)),
+      accumulation_(accumulation(job_, dp_)),
+      microbatches_(static_cast<std::size_t>(accumulation_)),
+      begin_(seconds()) {
+    if (shared_.checkpoint != nullptr) {
+        load_weights(*shared_.checkpoint, engine_, model_);
+        load_optimizer(*shared_.checkpoint, engine_, step_.optimizer());
+        done_ = *shared_.checkpoint->metadata().find("step")->integer();
+        saved_ = done_;
+    } else {
+        model_.initialize(static_cast<std::uint64_t>(job_.train.seed));
+    }
+}
+
+void TrainingRun::announce() {
+    const ModelConfig& m = job_.model;
+    log_info("{}: {} layers, width {}, {} heads, context {}, vocabulary {}: {} parameters",
+             m.family == Family::gpt2 ? "gpt2" : "llama", m.layers, m.width, m.heads, m.context, m.vocabulary,
+             count_text(static_cast<double>(model_.parameter_count())));
+    log_info("{} ranks ({}), {} thread{} each, transport {}, compute {}, gradients, optimizer state and reductions {}",
+             world_.size(), "batch S(0) along dp, parameters R", engine_.team(), engine_.team() == 1 ? "" : "s",
+             comm::name_of(world_.transport()), name_of(job_.train.dtype), name_of(accumulator_of(job_.train.dtype)));
+    log_info("batch {} = {} ranks x {} microbatch{} x {} sequences; {} training tokens, {} validation tokens",
+             job_.train.batch, dp_, accumulation_, accumulation_ == 1 ? "" : "es", microbatch_,
+             shared_.dataset.tokens(Part::train).size(), shared_.dataset.tokens(Part::validation).size());
+    if (shared_.checkpoint == nullptr) return;
+    log_info("resumes after step {} from {}", done_, shared_.checkpoint->path().string());
+    const Json* environment = shared_.checkpoint->metadata().find("environment");
+    const std::string difference =
+        environment_difference(environment == nullptr ? Json() : *environment, this_environment(engine_.team()));
+    if (!difference.empty())
+        log_warning("bits may differ from those of a run that was not interrupted: {}", difference);
+}
+
+bool TrainingRun::stop_agreed() {
+    // Ranks see a signal at different times: all stop after the same step, or none.
+    std::uint8_t stop = stop_requested() ? 1 : 0;
+    std::uint8_t agreed = 0;
+    world_.all_reduce(&stop, &agreed, 1, DType::u8, comm::ReduceOp::max).wait();
+    return agreed != 0;
+}
+
+void TrainingRun::train_step(std::int64_t step) {
+    for (std::int64_t m = 0; m < accumulation_; ++m) {
+        Samples& samples = microbatches_[static_cast<std::size_t>(m)];
+        samples.tokens.clear();
+        samples.labels.clear();
+        sampler_.training(step - 1, microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, m), samples);
+    }
+    const bool traced = step == job_.run.trace_step;
+    if (traced) engine_.trace().start();
+    const double begin = seconds();
+    const double rate = learning_rate(job_.train, step - 1);
+    const StepResult result = step_.run(microbatches_, step, rate);
+    const double elapsed = seconds() - begin;
+    if (traced) {
+        engine_.trace().stop();
+        write_trace();
+    }
+    done_ = step;
+    train_seconds_ += elapsed;
+    trained_tokens_ += result.tokens;
+    ++timed_steps_;
+    if (!first()) return;
+    Json line = Json::object();
+    line.set("step", step).set("loss", result.loss).set("lr", rate).set("gradient_norm", result.gradient_norm);
+    line.set("tokens_per_s", static_cast<double>(result.tokens) / elapsed).set("step_time_s", elapsed);
+    metrics_->append(line);
+    show(step, result, rate);
+}
+
+void TrainingRun::show(std::int64_t step, const StepResult& result, double learning_rate) {
+    const double per_step = (seconds() - begin_) / static_cast<double>(timed_steps_);
+    standard_log().progress(fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  gradient norm {:.2f}  {} tokens/s  {} left", step,
+                                        job_.train.steps, result.loss, learning_rate, result.gradient_norm,
+                                        count_text(static_cast<double>(trained_tokens_) / train_seconds_),
+                                        clock_text(per_step * static_cast<double>(job_.train.steps - step))));
+}
+
+double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
+    std::vector<Samples> batches;
+    for (std::int64_t b = 0; b < job_.train.evaluate_batches; ++b) {
+        for (std::int64_t m = 0; m < accumulation_; ++m) {
+            RowRange rows = microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, m);
+            rows.first += b * job_.train.batch;
+            sampler_.evaluation(part, evaluation, rows, batches.emplace_back());
+        }
+    }
+    return evaluate(engine_, model_, batches, job_.train.evaluate_batches * job_.train.batch * job_.model.context);
+}
+
+double TrainingRun::evaluate_all(Part part) {
+    std::vector<Samples> batches;
+    const std::int64_t together = microbatch_ * dp_;
+    for (std::int64_t row = 0; row < sampler_.cover_rows(part); row += together)
+        sampler_.cover(part, {row + dp_rank_ * microbatch_, microbatch_}, batches.emplace_back());
+    return evaluate(engine_, model_, batches, sampler_.cover_labels(part));
+}
+
+void TrainingRun::evaluate_now(std::int64_t step, bool at_end) {
+    const double train = evaluate_part(Part::train, step);
+    const bool all = at_end && job_.train.evaluate_all_at_end;
+    const double validation = all ? evaluate_all(Part::validation) : evaluate_part(Part::validation, step);
+    if (!first()) return;
+    shared_.result.train_loss = train;
+    shared_.result.validation_loss = validation;
+    Json line = Json::object();
+    line.set("step", step).set("train_loss", train).set("validation_loss", validation);
+    metrics_->append(line);
+    log_info("step {}: train loss {:.4f}, validation loss {:.4f}{}", step, train, validation,
+             all ? " (the whole validation part)" : "");
+}
+
+void TrainingRun::save(std::int64_t step) {
+    if (saved_ == step) return;
+    world_.set_timeout(kCheckpointTimeout);
+    if (first()) {
+        Json metadata = Json::object();
+        metadata.set("step", step).set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
+        metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
+        metadata.set("environment", to_json(this_environment(engine_.team())));
+        const auto path = shared_.folder->checkpoint(step);
+        save_checkpoint(path, model_, step_.optimizer(), metadata);
+        mark_latest(path);
+        shared_.folder->remove_old_checkpoints();
+        write_file(shared_.folder->loss_plot(), loss_plot(shared_.folder->path().filename().string(),
+                                                         read_metrics(shared_.folder->metrics())));
+    }
+    world_.barrier().wait();
+    world_.set_timeout(std::chrono::duration_cast<comm::Duration>(std::chrono::duration<double>(job_.comm.timeout_s)));
+    saved_ = step;
+}
+
+void TrainingRun::write_trace() {
+    const auto fragments = gather_text(world_, chrome_events(world_.rank(), engine_.trace().events()));
+    if (!first()) return;
+    write_file(shared_.folder->trace(), chrome_trace(fragments));
+    log_info("{}: step {} of every rank, for ui.perfetto.dev", shared_.folder->trace().string(), done_);
+}
+
+void TrainingRun::run() {
+    if (first()) {
+        metrics_.emplace(shared_.folder->metrics(), shared_.checkpoint == nullptr ? std::nullopt : std::optional(done_ + 1));
+        announce();
+    }
+    const Job::Train& t = job_.train;
+    bool stopped = false;
+    while (done_ < t.steps && !stopped) {
+        const std::int64_t step = done_ + 1;
+        train_step(step);
+        stopped = stop_agreed() && step < t.steps;
+        if (stopped) break;
+        if (step < t.steps && t.evaluate_every > 0 && step % t.evaluate_every == 0) evaluate_now(step, false);
+        if (step < t.steps && t.checkpoint_every > 0 && step % t.checkpoint_every == 0) save(step);
+    }
+    if (first()) standard_log().end_progress();
+    if (!stopped) evaluate_now(done_, true);
+    save(done_);
+    finish(done_);
+}
+
+void TrainingRun::finish(std::int64_t step) {
+    const bool complete = step == job_.train.steps;
+    std::vector<Token> text;
+    const auto& tokenizer = shared_.dataset.tokenizer();
+    std::vector<Token> prompt = tokenizer.encode(job_.sample.prompt, "sample.prompt");
+    if (prompt.empty()) prompt.push_back(shared_.dataset.tokens(Part::train)[0]);
+    if (!complete) shared_.stopped = true;
+    if (complete) text = generate(engine_, model_, prompt, job_.sample, static_cast<std::uint64_t>(job_.train.seed));
+    if (!first()) return;
+    TrainingResult& result = shared_.result;
+    result.stopped = !complete;
+    result.steps = step;
+    result.parameters = model_.parameter_count();
+    result.tokens_per_s = train_seconds_ > 0 ? static_cast<double>(trained_tokens_) / train_seconds_ : 0;
+    result.step_time_s = timed_steps_ > 0 ? train_seconds_ / static_cast<double>(timed_steps_) : 0;
+    result.seconds = seconds() - begin_;
+    result.peak_bytes = engine_.ledger().at_peak();
+    if (!complete) return;
+    result.sample = tokenizer.decode(prompt) + tokenizer.decode(text);
+    write_file(shared_.folder->sample(), result.sample + "\n");
+}
+
+}  // namespace cleave

@@ -1,0 +1,84 @@
+// One rank's part of `cleave train`: the loop over steps, evaluations, checkpoints, and what rank 0 tells the user.
+// Thread rule: one rank's thread; the shared part is read-only but for `result`, which rank 0 writes.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "engine/cpu_engine.h"
+#include "train/checkpoint_file.h"
+#include "train/dataset.h"
+#include "train/metrics.h"
+#include "train/run_folder.h"
+#include "train/sampler.h"
+#include "train/step.h"
+#include "train/train_options.h"
+
+namespace cleave {
+
+struct TrainingResult {
+    bool stopped = false;  // by the user, before the last step
+    std::int64_t steps = 0;
+    double train_loss = 0;
+    double validation_loss = 0;
+    double tokens_per_s = 0;  // of training, evaluations and checkpoints not counted
+    double step_time_s = 0;
+    double seconds = 0;       // of everything
+    std::int64_t parameters = 0;
+    BytesByKind peak_bytes{};  // of rank 0
+    std::string sample;
+};
+
+// What all ranks of a run share.
+struct SharedRun {
+    const TrainOptions& options;
+    const Job& job;  // the vocabulary is set
+    const Mesh& mesh;
+    const Dataset& dataset;
+    const CheckpointFile* checkpoint;  // to resume from, or null
+    const RunFolder* folder;           // rank 0's
+    int team;
+    TrainingResult result;             // rank 0 writes it
+    std::atomic<bool> stopped{false};  // agreed by all ranks
+};
+
+class TrainingRun {
+  public:
+    TrainingRun(SharedRun& shared, comm::Communicator& world);
+    void run();
+
+  private:
+    bool first() const { return world_.rank() == 0; }
+    void announce();
+    void train_step(std::int64_t step);  // counted from 1
+    void show(std::int64_t step, const StepResult& result, double learning_rate);
+    double evaluate_part(Part part, std::int64_t evaluation);
+    double evaluate_all(Part part);
+    void evaluate_now(std::int64_t step, bool at_end);
+    void save(std::int64_t step);
+    bool stop_agreed();
+    void write_trace();
+    void finish(std::int64_t step);
+
+    SharedRun& shared_;
+    const Job& job_;
+    comm::Communicator& world_;
+    CpuEngine engine_;
+    Transformer model_;
+    TrainStep step_;
+    Sampler sampler_;
+    int dp_;
+    int dp_rank_;
+    std::int64_t microbatch_;
+    std::int64_t accumulation_;
+    std::int64_t done_ = 0;   // steps
+    std::int64_t saved_ = -1;  // the step of the newest checkpoint
+    std::vector<Samples> microbatches_;
+    std::optional<Metrics> metrics_;  // rank 0
+    double train_seconds_ = 0;
+    std::int64_t trained_tokens_ = 0;
+    std::int64_t timed_steps_ = 0;
+    double begin_ = 0;
+};
+
+}  // namespace cleave
