@@ -40,7 +40,7 @@ TEST_F(CliTest, HelpNamesEveryCommandAndEachExplainsItself) {
     const Result help = cleave("--help");
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.err, IsEmpty());
-    for (const char* command : {"train", "generate", "config", "init"}) {
+    for (const char* command : {"train", "generate", "bench", "config", "init"}) {
         EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
         const Result own = cleave(std::string(command) + " --help");
         EXPECT_EQ(own.exit_code, 0);
