@@ -108,9 +108,8 @@ class InprocRecv final : public Request {
     void copy(const Message& sent) {
         const InprocWorld::Touching touching(endpoint_.world(), endpoint_.world_rank());
         const auto start = Clock::now();
-        constexpr std::int64_t kStreamingBytes = 4 << 20;
         copy_bytes(static_cast<std::byte*>(message_.data), static_cast<const std::byte*>(sent.data), sent.bytes(),
-                   sent.bytes() >= kStreamingBytes);
+                   endpoint_.world().exceeds_cache(2 * sent.bytes()));
         endpoint_.add_move_seconds(Clock::now() - start);
         endpoint_.world().count(Operation::send, peer_, endpoint_.world_rank(), sent.bytes());
     }

@@ -3,19 +3,7 @@
 #include <algorithm>
 
 namespace cleave::comm {
-namespace {
-
-// Messages from this size on are stored past the caches (measured by bench/collectives).
-constexpr std::int64_t kStreamingBytes = 4 << 20;
-
-std::int64_t message_bytes(const Collective& call) {
-    std::int64_t elements = 0;
-    for (int r = 0; r < call.spec->size; ++r)
-        elements = std::max({elements, input_elements(*call.spec, r), output_elements(*call.spec, r)});
-    return elements * size_of(call.dtype);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 InprocCollective::InprocCollective(InprocEndpoint& endpoint, InprocGroupState& group,
                                    std::shared_ptr<InprocGroupState::Chunk> chunk, int rank, std::uint64_t sequence,
@@ -28,7 +16,7 @@ InprocCollective::InprocCollective(InprocEndpoint& endpoint, InprocGroupState& g
       rank_(rank),
       call_(call),
       scratch_(endpoint.scratch().take(call.program->scratch_elements * element_bytes(Buffer::scratch, call.dtype))),
-      streaming_(message_bytes(call) >= kStreamingBytes) {
+      streaming_(endpoint.world().exceeds_cache(call.program->total_elements * size_of(call.dtype))) {
     Entry& e = own();
     e.in = static_cast<const std::byte*>(call.in);
     e.out = static_cast<std::byte*>(call.out);

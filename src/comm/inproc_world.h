@@ -70,6 +70,9 @@ class InprocWorld {
     // "is waiting in send to rank 0, ...", "has finished", or empty.
     std::string status(int rank) const;
 
+    // Whether memory of so many bytes, all ranks' together, is better written past the caches.
+    bool exceeds_cache(std::int64_t bytes) const { return bytes >= streaming_bytes_; }
+
     void count(Operation operation, int from, int to, std::int64_t bytes);
     Stats traffic(int rank) const;
 
@@ -90,6 +93,7 @@ class InprocWorld {
 
     std::vector<RankState> ranks_;
     std::unique_ptr<std::atomic<std::int64_t>[]> traffic_;
+    std::int64_t streaming_bytes_;
     int spins_;  // before a waiting rank sleeps
     std::shared_ptr<InprocGroupState> whole_;
 
