@@ -62,7 +62,7 @@ class InprocRecv final : public Request {
         std::erase(mailbox_.receives, &message_);
         check_agreement(send->message);
         copy(send->message);
-        send->taken.store(true, std::memory_order_release);
+        send->taken.store(true, std::memory_order_seq_cst);  // as in InprocCollective::publish
         endpoint_.world().ring(peer_);
         return done_ = true;
     }
@@ -111,7 +111,7 @@ class InprocRecv final : public Request {
         copy_bytes(static_cast<std::byte*>(message_.data), static_cast<const std::byte*>(sent.data), sent.bytes(),
                    endpoint_.world().exceeds_cache(2 * sent.bytes()));
         endpoint_.add_move_seconds(Clock::now() - start);
-        endpoint_.world().count(Operation::send, peer_, endpoint_.world_rank(), sent.bytes());
+        endpoint_.world().count(endpoint_.world_rank(), Operation::send, peer_, endpoint_.world_rank(), sent.bytes());
     }
 
     InprocEndpoint& endpoint_;

@@ -80,9 +80,11 @@ class InprocEndpoint final : public Endpoint {
     TransportKind kind() const override { return TransportKind::inproc; }
     int world_rank() const override { return rank_; }
     int world_size() const override { return world_.size(); }
-    std::uint32_t ticket() override { return world_.bell(rank_); }
-    void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) override {
-        world_.sleep(rank_, ticket, limit, what);
+    int looks_before_sleep() const override { return world_.looks_before_sleep(); }
+    void pause_between_looks() override { InprocWorld::pause(); }
+    std::uint32_t announce_sleep() override { return world_.announce_sleep(rank_); }
+    void sleep(std::uint32_t announced, Duration limit, const Request& what) override {
+        world_.sleep(rank_, announced, limit, what);
     }
     void wait_is_over() override { world_.wake(rank_); }
     void check_failure() override { world_.check_failure(rank_); }

@@ -30,7 +30,7 @@ InprocCollective::~InprocCollective() {
 }
 
 void InprocCollective::publish(std::uint32_t progress) {
-    own().progress.store(progress, std::memory_order_release);
+    own().progress.store(progress, std::memory_order_seq_cst);  // before the look at who sleeps: see InprocWorld::ring
     for (const int w : call_.schedule->watchers)
         endpoint_.world().ring(group_.world_ranks[static_cast<std::size_t>(w)]);
 }
@@ -90,13 +90,15 @@ void InprocCollective::execute(const Move& move) {
         const Entry& e = entry(s.rank);
         const std::byte* base = s.buffer == Buffer::in ? e.in : s.buffer == Buffer::out ? e.out : e.scratch;
         sources_.push_back({base + bytes(s, s.offset), s.buffer == Buffer::scratch});
-        endpoint_.world().count(call_.spec->operation, world(s.rank), world(rank_), bytes(s, move.count));
+        endpoint_.world().count(endpoint_.world_rank(), call_.spec->operation, world(s.rank), world(rank_),
+                                bytes(s, move.count));
     }
     for (const Slot& d : move.destinations) {
         const Entry& e = entry(d.rank);
         destinations_.push_back(
             {(d.buffer == Buffer::out ? e.out : e.scratch) + bytes(d, d.offset), d.buffer == Buffer::scratch});
-        endpoint_.world().count(call_.spec->operation, world(rank_), world(d.rank), bytes(d, move.count));
+        endpoint_.world().count(endpoint_.world_rank(), call_.spec->operation, world(rank_), world(d.rank),
+                                bytes(d, move.count));
     }
     const bool divides = call_.op == ReduceOp::avg && call_.program->finishes(move);
     combine({call_.dtype, call_.op, divides ? group_.size() : 1, streaming_}, sources_, destinations_, move.count);

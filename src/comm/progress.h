@@ -41,6 +41,7 @@ class Progress {
     template <class F>
     void failing_on_error(F&& f);
     void advance_pending();
+    bool completes(const PendingOperation& operation);
     void check_time(PendingOperation& operation);
 
     std::unique_ptr<Endpoint> endpoint_;

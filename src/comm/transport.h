@@ -74,10 +74,13 @@ class Endpoint {
     virtual int world_rank() const = 0;
     virtual int world_size() const = 0;
 
-    // Waiting without a lost wake-up: take a ticket, advance, and if nothing is complete wait for a change since the
-    // ticket, `limit` at most. `what` is shown to others who wait for this rank.
-    virtual std::uint32_t ticket() = 0;
-    virtual void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) = 0;
+    // Waiting without a lost wake-up: look a few times; then announce the sleep, look once more, and sleep until
+    // something has changed since the announcement, `limit` at most. `what` is shown to others who wait for this rank.
+    virtual int looks_before_sleep() const = 0;
+    virtual void pause_between_looks() = 0;
+    virtual std::uint32_t announce_sleep() = 0;
+    virtual void sleep(std::uint32_t announced, Duration limit, const Request& what) = 0;
+    // The wait has ended, asleep or not.
     virtual void wait_is_over() = 0;
 
     // Throws RankFailure if any rank has failed.
