@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
     if (argc > 4) o.min_bytes = std::atoll(argv[4]);
     if (argc > 5) o.max_bytes = std::atoll(argv[5]);
     o.copy_bound = argc > 6;
+    if (argc > 7) o.iterations = std::atoi(argv[7]);
     o.fingerprints = !(argc > 3 && std::string(argv[3]) == "native");
     return cli::bench_collective(o, stdout);
 }

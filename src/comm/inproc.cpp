@@ -140,7 +140,7 @@ InprocGroup::InprocGroup(InprocEndpoint& endpoint, std::shared_ptr<InprocGroupSt
 
 std::unique_ptr<Request> InprocGroup::start(const Collective& collective) {
     const std::uint64_t sequence = sequence_++;
-    if (sequence > 0 && sequence % InprocGroupState::Chunk::kPlaces == 0) chunk_ = state_->after(chunk_);
+    if (sequence > 0 && sequence % state_->places == 0) chunk_ = state_->after(chunk_);
     return std::make_unique<InprocCollective>(endpoint_, *state_, chunk_, rank_, sequence, collective);
 }
 

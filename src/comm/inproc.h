@@ -7,6 +7,7 @@
 // Thread rule: an InprocEndpoint and an InprocGroup belong to one rank thread; InprocGroupState is shared.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -34,10 +35,11 @@ struct InprocGroupState {
         std::byte* scratch = nullptr;
         Fingerprint fingerprint;
     };
-    // Places come in chunks, linked as the group goes on, so that any number may be in flight.
+    // Places come in chunks, linked as the group goes on, so that any number may be in flight. A chunk is large enough
+    // that its making does not count, and small enough to be no system call.
     struct Chunk {
-        static constexpr std::uint64_t kPlaces = 16;
-        explicit Chunk(std::size_t ranks) : entries(kPlaces * ranks) {}
+        static std::uint64_t places(std::size_t ranks) { return std::max<std::uint64_t>(8, 256 / ranks); }
+        explicit Chunk(std::size_t ranks) : entries(places(ranks) * ranks) {}
         std::vector<Entry> entries;
         std::shared_ptr<Chunk> next;  // guarded by chunk_mutex_
     };
@@ -49,6 +51,7 @@ struct InprocGroupState {
 
     explicit InprocGroupState(std::vector<int> ranks)
         : world_ranks(std::move(ranks)),
+          places(Chunk::places(world_ranks.size())),
           mailboxes(world_ranks.size()),
           first_(std::make_shared<Chunk>(world_ranks.size())) {}
     int size() const { return static_cast<int>(world_ranks.size()); }
@@ -66,6 +69,7 @@ struct InprocGroupState {
     }
 
     const std::vector<int> world_ranks;
+    const std::uint64_t places;      // of a chunk
     std::vector<Mailbox> mailboxes;  // [receiver]
 
   private:

@@ -12,7 +12,7 @@ InprocCollective::InprocCollective(InprocEndpoint& endpoint, InprocGroupState& g
       group_(group),
       chunk_(std::move(chunk)),
       first_entry_(
-          &chunk_->entries[sequence % InprocGroupState::Chunk::kPlaces * static_cast<std::size_t>(group.size())]),
+          &chunk_->entries[sequence % group.places * static_cast<std::size_t>(group.size())]),
       rank_(rank),
       call_(call),
       scratch_(endpoint.scratch().take(call.program->scratch_elements * element_bytes(Buffer::scratch, call.dtype))),
