@@ -141,6 +141,9 @@ InprocGroup::InprocGroup(InprocEndpoint& endpoint, std::shared_ptr<InprocGroupSt
 std::unique_ptr<Request> InprocGroup::start(const Collective& collective) {
     const std::uint64_t sequence = sequence_++;
     if (sequence > 0 && sequence % state_->places == 0) chunk_ = state_->after(chunk_);
+    const std::int64_t bytes = collective.program->total_elements * size_of(collective.dtype);
+    if (collective.spec->algorithm == Algorithm::direct && endpoint_.world().is_small(bytes))
+        return std::make_unique<InprocSmallCollective>(endpoint_, *state_, chunk_, rank_, sequence, collective);
     return std::make_unique<InprocCollective>(endpoint_, *state_, chunk_, rank_, sequence, collective);
 }
 

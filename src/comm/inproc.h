@@ -35,12 +35,18 @@ struct InprocGroupState {
         std::byte* scratch = nullptr;
         Fingerprint fingerprint;
     };
+    // Who has come to a place, all ranks together, for small messages: see InprocSmallCollective.
+    struct Meeting {
+        alignas(64) std::atomic<int> arrived{0};
+        alignas(64) std::atomic<bool> done{false};
+    };
     // Places come in chunks, linked as the group goes on, so that any number may be in flight. A chunk is large enough
     // that its making does not count, and small enough to be no system call.
     struct Chunk {
         static std::uint64_t places(std::size_t ranks) { return std::max<std::uint64_t>(8, 256 / ranks); }
-        explicit Chunk(std::size_t ranks) : entries(places(ranks) * ranks) {}
+        explicit Chunk(std::size_t ranks) : entries(places(ranks) * ranks), meetings(places(ranks)) {}
         std::vector<Entry> entries;
+        std::vector<Meeting> meetings;
         std::shared_ptr<Chunk> next;  // guarded by chunk_mutex_
     };
     struct Mailbox {
@@ -85,7 +91,7 @@ class InprocEndpoint final : public Endpoint {
     int world_rank() const override { return rank_; }
     int world_size() const override { return world_.size(); }
     int looks_before_sleep() const override { return world_.looks_before_sleep(); }
-    void pause_between_looks() override { InprocWorld::pause(); }
+    void pause_between_looks() override { world_.pause(); }
     std::uint32_t announce_sleep() override { return world_.announce_sleep(rank_); }
     void sleep(std::uint32_t announced, Duration limit, const Request& what) override {
         world_.sleep(rank_, announced, limit, what);

@@ -31,14 +31,20 @@ std::int64_t streaming_from() {
     return (cache > 0 ? cache : std::int64_t{32} << 20) / 4 * 3;
 }
 
+bool has_a_core_each(int ranks) {
+    return ranks <= static_cast<int>(std::thread::hardware_concurrency());
+}
+
 }  // namespace
 
 InprocWorld::InprocWorld(int size)
     : ranks_(static_cast<std::size_t>(size)),
       streaming_bytes_(streaming_from()),
-      // Where every rank has a core, a short spin saves the wake-up. Where ranks share cores, spinning would keep the
-      // core from the very rank that is waited for.
-      looks_(size <= static_cast<int>(std::thread::hardware_concurrency()) ? 2000 : 0) {
+      small_bytes_(has_a_core_each(size) ? 32 << 10 : 256 << 10),
+      core_each_(has_a_core_each(size)),
+      // Waking a sleeper costs several microseconds, so a waiting rank looks for a while: with a core of its own
+      // between pauses, otherwise giving the core to the others each time.
+      looks_(core_each_ ? 2000 : 50) {
     for (int r = 0; r < size; ++r)
         traffic_.emplace_back(new std::atomic<std::int64_t>[static_cast<std::size_t>(kOperations * size * size)]());
     std::vector<int> all(static_cast<std::size_t>(size));
@@ -59,7 +65,8 @@ std::shared_ptr<InprocGroupState> InprocWorld::group(int rank, const std::vector
     return found;
 }
 
-void InprocWorld::pause() {
+void InprocWorld::pause() const {
+    if (!core_each_) return std::this_thread::yield();
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif

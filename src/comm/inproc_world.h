@@ -34,7 +34,7 @@ class InprocWorld {
     // sleeps. No wake-up is lost: the changer writes, then looks; the sleeper announces, then looks (all sequentially
     // consistent).
     int looks_before_sleep() const { return looks_; }
-    static void pause();
+    void pause() const;
     void ring(int rank);
     void ring_all();
     std::uint32_t announce_sleep(int rank);
@@ -77,6 +77,9 @@ class InprocWorld {
     // Whether memory of so many bytes, all ranks' together, is better written past the caches.
     bool exceeds_cache(std::int64_t bytes) const { return bytes >= streaming_bytes_; }
 
+    // Whether buffers of so many bytes, all ranks' together, are moved in less time than it takes ranks to meet.
+    bool is_small(std::int64_t bytes) const { return bytes <= small_bytes_; }
+
     // Bytes that `rank` has moved from one rank to another.
     void count(int rank, Operation operation, int from, int to, std::int64_t bytes);
     Stats traffic(int rank) const;
@@ -103,6 +106,8 @@ class InprocWorld {
     }
     std::vector<Traffic> traffic_;
     std::int64_t streaming_bytes_;
+    std::int64_t small_bytes_;
+    bool core_each_;
     int looks_;
     std::shared_ptr<InprocGroupState> whole_;
 

@@ -27,6 +27,11 @@ void Progress::failing_on_error(F&& f) {
     }
 }
 
+void Progress::add(PendingOperation& operation) {
+    pending_.push_back(&operation);
+    if (operation.request->starts_at_issue()) failing_on_error([&] { advance_pending(); });
+}
+
 void Progress::advance_pending() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < pending_.size(); ++i) {

@@ -29,7 +29,7 @@ class Progress {
     void set_timeout(Duration timeout) { timeout_ = timeout; }
     Stats stats() const;
 
-    void add(PendingOperation& operation) { pending_.push_back(&operation); }
+    void add(PendingOperation& operation);
     // Does what can be done now for all pending operations. Throws RankFailure.
     void advance();
     bool test(PendingOperation& operation);

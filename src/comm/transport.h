@@ -58,6 +58,8 @@ class Request {
     virtual ~Request() = default;
     // Does all that can be done without waiting; true once complete. Throws RankFailure if ranks disagree.
     virtual bool advance() = 0;
+    // Whether to advance at once when issued; otherwise the rank's next wait, test or progress does.
+    virtual bool starts_at_issue() const { return false; }
     // "all_reduce #12 (sum, f32, 1024 elements, direct)" or "send to rank 3, tag 7, ..."
     virtual std::string describe() const = 0;
     // Who is waited for, and what is known of them: "rank 3 has not arrived". `culprit` receives the first of them.
