@@ -37,7 +37,9 @@ void measure_all(Operation operation, int ranks, bool native) {
             const bool collective = operation != Operation::send;
             comm::MeasureOptions how{operation,
                                      native && collective ? comm::Algorithm::native : comm::Algorithm::automatic};
-            how.iterations = bytes <= 4096 ? 2000 : std::clamp(static_cast<int>((64 << 20) / bytes), 3, 50);
+            how.iterations = bytes <= 4096 ? 2000
+                                           : std::clamp(static_cast<int>((std::int64_t{1} << 30) / bytes), 10, 200) /
+                                                 (native ? 3 : 1);
             how.warmup = std::max(2, how.iterations / 10);
             how.copy_bound = !native;
             const comm::Measurement m = comm::measure(world, how, bytes / 4);
