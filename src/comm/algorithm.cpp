@@ -22,6 +22,21 @@ std::string supported_names(Operation operation, int size) {
     return names;
 }
 
+Program make_program(const Spec& spec) {
+    switch (spec.algorithm) {
+        case Algorithm::tree:
+            return tree_program(spec);
+        case Algorithm::halving_doubling:
+            return halving_doubling_program(spec);
+        case Algorithm::ring:
+            return ring_program(spec);
+        case Algorithm::hierarchical:
+            return hierarchical_program(spec);
+        default:
+            return direct_program(spec);
+    }
+}
+
 struct Choice {
     Algorithm algorithm;
     const char* reason;
@@ -96,18 +111,9 @@ Program build_program(const Spec& spec) {
                         name_of(spec.operation), spec.size,
                         spec.inner > 0 ? fmt::format(" in groups of {}", spec.inner) : "",
                         supported_names(spec.operation, spec.size));
-    switch (spec.algorithm) {
-        case Algorithm::tree:
-            return tree_program(spec);
-        case Algorithm::halving_doubling:
-            return halving_doubling_program(spec);
-        case Algorithm::ring:
-            return ring_program(spec);
-        case Algorithm::hierarchical:
-            return hierarchical_program(spec);
-        default:
-            return direct_program(spec);
-    }
+    Program program = make_program(spec);
+    for (int r = 0; r < spec.size; ++r) program.total_elements += input_elements(spec, r) + output_elements(spec, r);
+    return program;
 }
 
 }  // namespace cleave::comm

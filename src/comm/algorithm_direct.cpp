@@ -92,7 +92,7 @@ void barrier(const Spec& spec, Phase& phase) {
 }  // namespace
 
 Program direct_program(const Spec& spec) {
-    Program program{spec, {}, 0};
+    Program program{spec, {}, 0, 0};
     Phase& phase = program.phases.emplace_back();
     switch (spec.operation) {
         case Operation::broadcast:

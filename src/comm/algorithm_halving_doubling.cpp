@@ -79,7 +79,7 @@ void double_up(const Pieces& pieces, bool from_input, Program& program) {
 
 Program halving_doubling_program(const Spec& spec) {
     if (spec.size == 1) return direct_program(spec);
-    Program program{spec, {}, 0};
+    Program program{spec, {}, 0, 0};
     const Pieces pieces(spec);
     if (spec.operation != Operation::all_gather) halve(pieces, spec.operation == Operation::all_reduce, program);
     if (spec.operation != Operation::reduce_scatter)

@@ -17,7 +17,7 @@ Program hierarchical_program(const Spec& spec) {
                         inner);
     const int outer = n / inner;
     const std::int64_t count = spec.counts[0];
-    Program program{spec, std::vector<Phase>(3), count};
+    Program program{spec, std::vector<Phase>(3), count, 0};
     for (int place = 0; place < inner; ++place) {
         const std::int64_t begin = slice_begin(count, place, inner);
         const std::int64_t length = slice_begin(count, place + 1, inner) - begin;

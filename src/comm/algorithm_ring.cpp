@@ -54,7 +54,7 @@ void gather_round(const Pieces& pieces, bool from_input, Program& program) {
 
 Program ring_program(const Spec& spec) {
     if (spec.size == 1) return direct_program(spec);
-    Program program{spec, {}, 0};
+    Program program{spec, {}, 0, 0};
     const Pieces pieces(spec);
     if (spec.operation != Operation::all_gather) reduce_round(pieces, spec.operation == Operation::all_reduce, program);
     if (spec.operation != Operation::reduce_scatter)

@@ -48,7 +48,7 @@ void spread_down(const Spec& spec, std::int64_t count, Buffer from, Program& pro
 
 Program tree_program(const Spec& given) {
     if (given.size == 1) return direct_program(given);
-    Program program{given, {}, 0};
+    Program program{given, {}, 0, 0};
     const std::int64_t count = given.counts[0];
     if (count == 0) return program;
     Spec spec = given;

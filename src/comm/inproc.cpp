@@ -62,7 +62,7 @@ class InprocRecv final : public Request {
         std::erase(mailbox_.receives, &message_);
         check_agreement(send->message);
         copy(send->message);
-        send->taken.store(true, std::memory_order_release);
+        send->taken.store(true, std::memory_order_seq_cst);  // as in InprocCollective::publish
         endpoint_.world().ring(peer_);
         return done_ = true;
     }
@@ -108,11 +108,10 @@ class InprocRecv final : public Request {
     void copy(const Message& sent) {
         const InprocWorld::Touching touching(endpoint_.world(), endpoint_.world_rank());
         const auto start = Clock::now();
-        constexpr std::int64_t kStreamingBytes = 4 << 20;
         copy_bytes(static_cast<std::byte*>(message_.data), static_cast<const std::byte*>(sent.data), sent.bytes(),
-                   sent.bytes() >= kStreamingBytes);
+                   endpoint_.world().exceeds_cache(2 * sent.bytes()));
         endpoint_.add_move_seconds(Clock::now() - start);
-        endpoint_.world().count(Operation::send, peer_, endpoint_.world_rank(), sent.bytes());
+        endpoint_.world().count(endpoint_.world_rank(), Operation::send, peer_, endpoint_.world_rank(), sent.bytes());
     }
 
     InprocEndpoint& endpoint_;
@@ -141,7 +140,10 @@ InprocGroup::InprocGroup(InprocEndpoint& endpoint, std::shared_ptr<InprocGroupSt
 
 std::unique_ptr<Request> InprocGroup::start(const Collective& collective) {
     const std::uint64_t sequence = sequence_++;
-    if (sequence > 0 && sequence % InprocGroupState::Chunk::kPlaces == 0) chunk_ = state_->after(chunk_);
+    if (sequence > 0 && sequence % state_->places == 0) chunk_ = state_->after(chunk_);
+    const std::int64_t bytes = collective.program->total_elements * size_of(collective.dtype);
+    if (collective.spec->algorithm == Algorithm::direct && endpoint_.world().is_small(bytes))
+        return std::make_unique<InprocSmallCollective>(endpoint_, *state_, chunk_, rank_, sequence, collective);
     return std::make_unique<InprocCollective>(endpoint_, *state_, chunk_, rank_, sequence, collective);
 }
 

@@ -7,6 +7,7 @@
 // Thread rule: an InprocEndpoint and an InprocGroup belong to one rank thread; InprocGroupState is shared.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -34,11 +35,18 @@ struct InprocGroupState {
         std::byte* scratch = nullptr;
         Fingerprint fingerprint;
     };
-    // Places come in chunks, linked as the group goes on, so that any number may be in flight.
+    // Who has come to a place, all ranks together, for small messages: see InprocSmallCollective.
+    struct Meeting {
+        alignas(64) std::atomic<int> arrived{0};
+        alignas(64) std::atomic<bool> done{false};
+    };
+    // Places come in chunks, linked as the group goes on, so that any number may be in flight. A chunk is large enough
+    // that its making does not count, and small enough to be no system call.
     struct Chunk {
-        static constexpr std::uint64_t kPlaces = 16;
-        explicit Chunk(std::size_t ranks) : entries(kPlaces * ranks) {}
+        static std::uint64_t places(std::size_t ranks) { return std::max<std::uint64_t>(8, 256 / ranks); }
+        explicit Chunk(std::size_t ranks) : entries(places(ranks) * ranks), meetings(places(ranks)) {}
         std::vector<Entry> entries;
+        std::vector<Meeting> meetings;
         std::shared_ptr<Chunk> next;  // guarded by chunk_mutex_
     };
     struct Mailbox {
@@ -49,6 +57,7 @@ struct InprocGroupState {
 
     explicit InprocGroupState(std::vector<int> ranks)
         : world_ranks(std::move(ranks)),
+          places(Chunk::places(world_ranks.size())),
           mailboxes(world_ranks.size()),
           first_(std::make_shared<Chunk>(world_ranks.size())) {}
     int size() const { return static_cast<int>(world_ranks.size()); }
@@ -66,6 +75,7 @@ struct InprocGroupState {
     }
 
     const std::vector<int> world_ranks;
+    const std::uint64_t places;      // of a chunk
     std::vector<Mailbox> mailboxes;  // [receiver]
 
   private:
@@ -80,9 +90,11 @@ class InprocEndpoint final : public Endpoint {
     TransportKind kind() const override { return TransportKind::inproc; }
     int world_rank() const override { return rank_; }
     int world_size() const override { return world_.size(); }
-    std::uint32_t ticket() override { return world_.bell(rank_); }
-    void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) override {
-        world_.sleep(rank_, ticket, limit, what);
+    int looks_before_sleep() const override { return world_.looks_before_sleep(); }
+    void pause_between_looks() override { world_.pause(); }
+    std::uint32_t announce_sleep() override { return world_.announce_sleep(rank_); }
+    void sleep(std::uint32_t announced, Duration limit, const Request& what) override {
+        world_.sleep(rank_, announced, limit, what);
     }
     void wait_is_over() override { world_.wake(rank_); }
     void check_failure() override { world_.check_failure(rank_); }

@@ -3,98 +3,64 @@
 #include <algorithm>
 
 namespace cleave::comm {
-namespace {
 
-// Messages from this size on are stored past the caches (measured by bench/collectives).
-constexpr std::int64_t kStreamingBytes = 4 << 20;
-
-std::int64_t message_bytes(const Collective& call) {
-    std::int64_t elements = 0;
-    for (int r = 0; r < call.spec->size; ++r)
-        elements = std::max({elements, input_elements(*call.spec, r), output_elements(*call.spec, r)});
-    return elements * size_of(call.dtype);
-}
-
-}  // namespace
-
-InprocCollective::InprocCollective(InprocEndpoint& endpoint, InprocGroupState& group,
-                                   std::shared_ptr<InprocGroupState::Chunk> chunk, int rank, std::uint64_t sequence,
-                                   const Collective& call)
+InprocOperation::InprocOperation(InprocEndpoint& endpoint, InprocGroupState& group,
+                                 std::shared_ptr<InprocGroupState::Chunk> chunk, int rank, std::uint64_t sequence,
+                                 const Collective& call)
     : endpoint_(endpoint),
       group_(group),
       chunk_(std::move(chunk)),
-      first_entry_(
-          &chunk_->entries[sequence % InprocGroupState::Chunk::kPlaces * static_cast<std::size_t>(group.size())]),
+      first_entry_(&chunk_->entries[sequence % group.places * static_cast<std::size_t>(group.size())]),
+      meeting_(chunk_->meetings[sequence % group.places]),
       rank_(rank),
       call_(call),
       scratch_(endpoint.scratch().take(call.program->scratch_elements * element_bytes(Buffer::scratch, call.dtype))),
-      streaming_(message_bytes(call) >= kStreamingBytes) {
+      streaming_(endpoint.world().exceeds_cache(call.program->total_elements * size_of(call.dtype))) {
     Entry& e = own();
     e.in = static_cast<const std::byte*>(call.in);
     e.out = static_cast<std::byte*>(call.out);
     e.scratch = scratch_.data;
     e.fingerprint = fingerprint_of(*call.spec, call.dtype, call.op, sequence);
-    publish(1);
 }
 
-InprocCollective::~InprocCollective() {
+InprocOperation::~InprocOperation() {
     endpoint_.scratch().give_back(scratch_);
 }
 
-void InprocCollective::publish(std::uint32_t progress) {
-    own().progress.store(progress, std::memory_order_release);
-    for (const int w : call_.schedule->watchers)
-        endpoint_.world().ring(group_.world_ranks[static_cast<std::size_t>(w)]);
+void InprocOperation::publish(std::uint32_t progress) {
+    // Sequentially consistent: it comes before the look at who sleeps (InprocWorld::ring).
+    own().progress.store(progress, std::memory_order_seq_cst);
 }
 
-const std::vector<Need>& InprocCollective::current_needs() const {
-    const Schedule& schedule = *call_.schedule;
-    return step_ < schedule.steps.size() ? schedule.steps[step_].needs : schedule.completion;
+void InprocOperation::ring(const std::vector<int>& list) const {
+    for (const int r : list) world().ring(world_rank(r));
 }
 
-bool InprocCollective::met(const std::vector<Need>& needs) {
-    for (const Need& need : needs) {
-        const std::uint32_t progress = entry(need.rank).progress.load(std::memory_order_acquire);
-        if (progress > 0) check_agreement(need.rank);
-        if (progress < need.progress) return false;
-    }
-    return true;
-}
-
-void InprocCollective::check_agreement(int other) const {
+void InprocOperation::check_agreement(int other) const {
     const Fingerprint& mine = own().fingerprint;
     const Fingerprint& theirs = entry(other).fingerprint;
     if (mine.hash == theirs.hash) [[likely]]
         return;
-    const int me = group_.world_ranks[static_cast<std::size_t>(rank_)];
-    const int them = group_.world_ranks[static_cast<std::size_t>(other)];
+    const int me = world_rank(rank_);
+    const int them = world_rank(other);
     throw RankFailure(them, fmt::format("ranks {} and {} disagree: rank {} calls {}, rank {} calls {}", me, them, me,
                                         to_string(mine), them, to_string(theirs)));
 }
 
-bool InprocCollective::advance() {
-    while (step_ < call_.schedule->steps.size()) {
-        const Step& step = call_.schedule->steps[step_];
-        if (!met(step.needs)) return false;
-        take(step);
-        ++step_;
-        publish(static_cast<std::uint32_t>(step_ + 1));
-    }
-    return met(call_.schedule->completion);
-}
-
-void InprocCollective::take(const Step& step) {
-    const InprocWorld::Touching touching(endpoint_.world(), endpoint_.world_rank());
+void InprocOperation::execute(std::span<const Move* const> moves) {
+    const InprocWorld::Touching touching(world(), endpoint_.world_rank());
     const auto start = Clock::now();
-    for (const Move* move : step.moves) execute(*move);
+    for (const Move* move : moves) execute(*move);
     endpoint_.add_move_seconds(Clock::now() - start);
 }
 
-void InprocCollective::execute(const Move& move) {
+void InprocOperation::execute(const Move& move) {
     if (move.count == 0) return;
-    const auto world = [&](int r) { return group_.world_ranks[static_cast<std::size_t>(r)]; };
     const auto bytes = [&](const Slot& s, std::int64_t elements) {
         return elements * element_bytes(s.buffer, call_.dtype);
+    };
+    const auto count = [&](int from, int to, std::int64_t moved) {
+        world().count(endpoint_.world_rank(), call_.spec->operation, world_rank(from), world_rank(to), moved);
     };
     sources_.clear();
     destinations_.clear();
@@ -102,41 +68,110 @@ void InprocCollective::execute(const Move& move) {
         const Entry& e = entry(s.rank);
         const std::byte* base = s.buffer == Buffer::in ? e.in : s.buffer == Buffer::out ? e.out : e.scratch;
         sources_.push_back({base + bytes(s, s.offset), s.buffer == Buffer::scratch});
-        endpoint_.world().count(call_.spec->operation, world(s.rank), world(rank_), bytes(s, move.count));
+        count(s.rank, move.executor, bytes(s, move.count));
     }
     for (const Slot& d : move.destinations) {
         const Entry& e = entry(d.rank);
-        destinations_.push_back(
-            {(d.buffer == Buffer::out ? e.out : e.scratch) + bytes(d, d.offset), d.buffer == Buffer::scratch});
-        endpoint_.world().count(call_.spec->operation, world(rank_), world(d.rank), bytes(d, move.count));
+        std::byte* base = d.buffer == Buffer::out ? e.out : e.scratch;
+        destinations_.push_back({base + bytes(d, d.offset), d.buffer == Buffer::scratch});
+        count(move.executor, d.rank, bytes(d, move.count));
     }
     const bool divides = call_.op == ReduceOp::avg && call_.program->finishes(move);
     combine({call_.dtype, call_.op, divides ? group_.size() : 1, streaming_}, sources_, destinations_, move.count);
 }
 
+void InprocOperation::describe_lack(int rank, const char* what, std::string& text, int& culprit) const {
+    const int w = world_rank(rank);
+    if (text.empty()) culprit = w;
+    const std::string status = world().status(w);
+    text += fmt::format("{}rank {} {}{}{}", text.empty() ? "" : "; ", w, what, status.empty() ? "" : " and ", status);
+}
+
+void InprocOperation::check_not_finished(int rank, std::uint32_t needed) const {
+    const int w = world_rank(rank);
+    if (!world().finished(w) || progress_of(rank) >= needed) return;
+    throw RankFailure(
+        w, fmt::format("rank {} has finished, but rank {} waits for it in {}", w, endpoint_.world_rank(), describe()));
+}
+
+const std::vector<Need>& InprocCollective::current_needs() const {
+    const Schedule& schedule = *call().schedule;
+    return step_ < schedule.steps.size() ? schedule.steps[step_].needs : schedule.completion;
+}
+
+bool InprocCollective::met(const std::vector<Need>& needs) {
+    for (const Need& need : needs) {
+        const std::uint32_t progress = progress_of(need.rank);
+        if (progress > 0) check_agreement(need.rank);
+        if (progress < need.progress) return false;
+    }
+    return true;
+}
+
+bool InprocCollective::advance() {
+    const Schedule& schedule = *call().schedule;
+    if (!arrived_) {
+        arrived_ = true;
+        publish(1);
+        meeting().arrived.fetch_add(1,
+                                    std::memory_order_seq_cst);  // a rank with another idea of the size may wait there
+        ring(schedule.watchers);
+    }
+    while (step_ < schedule.steps.size()) {
+        const Step& step = schedule.steps[step_];
+        if (!met(step.needs)) return false;
+        execute(step.moves);
+        ++step_;
+        publish(static_cast<std::uint32_t>(step_ + 1));
+        ring(schedule.watchers);
+    }
+    return met(schedule.completion);
+}
+
 std::string InprocCollective::waiting_for(int& culprit) const {
     std::string text;
     for (const Need& need : current_needs()) {
-        const std::uint32_t progress = entry(need.rank).progress.load(std::memory_order_acquire);
+        const std::uint32_t progress = progress_of(need.rank);
         if (progress >= need.progress) continue;
-        const int w = group_.world_ranks[static_cast<std::size_t>(need.rank)];
-        if (text.empty()) culprit = w;
-        const std::string status = endpoint_.world().status(w);
-        text += fmt::format("{}rank {} {}{}{}", text.empty() ? "" : "; ", w,
-                            progress == 0 ? "has not arrived" : "has arrived but not done its part",
-                            status.empty() ? "" : " and ", status);
+        describe_lack(need.rank, progress == 0 ? "has not arrived" : "has arrived but not done its part", text,
+                      culprit);
     }
     return text;
 }
 
 void InprocCollective::check_possible() const {
-    for (const Need& need : current_needs()) {
-        const int w = group_.world_ranks[static_cast<std::size_t>(need.rank)];
-        if (!endpoint_.world().finished(w)) continue;
-        if (entry(need.rank).progress.load(std::memory_order_acquire) >= need.progress) continue;
-        throw RankFailure(w, fmt::format("rank {} has finished, but rank {} waits for it in {}", w,
-                                         endpoint_.world_rank(), describe()));
+    for (const Need& need : current_needs()) check_not_finished(need.rank, need.progress);
+}
+
+bool InprocSmallCollective::advance() {
+    if (!arrived_) {
+        arrived_ = true;
+        publish(1);
+        if (meeting().arrived.fetch_add(1, std::memory_order_seq_cst) + 1 == call().spec->size) do_everything();
     }
+    return meeting().done.load(std::memory_order_acquire);
+}
+
+void InprocSmallCollective::do_everything() {
+    for (int r = 0; r < call().spec->size; ++r) check_agreement(r);
+    for (const Phase& phase : call().program->phases)
+        for (const Move& move : phase) {
+            const Move* const one = &move;
+            execute({&one, 1});
+        }
+    meeting().done.store(true, std::memory_order_seq_cst);
+    for (int r = 0; r < call().spec->size; ++r) world().ring(world_rank(r));
+}
+
+std::string InprocSmallCollective::waiting_for(int& culprit) const {
+    std::string text;
+    for (int r = 0; r < call().spec->size; ++r)
+        if (progress_of(r) == 0) describe_lack(r, "has not arrived", text, culprit);
+    return text.empty() ? "the last to arrive has not done it" : text;
+}
+
+void InprocSmallCollective::check_possible() const {
+    for (int r = 0; r < call().spec->size; ++r) check_not_finished(r, 1);
 }
 
 }  // namespace cleave::comm

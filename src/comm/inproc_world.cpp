@@ -25,20 +25,28 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+// Measured (bench/collectives): with all buffers together above three quarters of the last cache, streaming stores win.
+std::int64_t streaming_from() {
+    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return (cache > 0 ? cache : std::int64_t{32} << 20) / 4 * 3;
+}
+
+bool has_a_core_each(int ranks) {
+    return ranks <= static_cast<int>(std::thread::hardware_concurrency());
 }
 
 }  // namespace
 
 InprocWorld::InprocWorld(int size)
     : ranks_(static_cast<std::size_t>(size)),
-      traffic_(new std::atomic<std::int64_t>[static_cast<std::size_t>(kOperations * size * size)]()),
-      // Where every rank has a core, a short spin saves the wake-up. Where ranks share cores, spinning would keep the
-      // core from the very rank that is waited for.
-      spins_(size <= static_cast<int>(std::thread::hardware_concurrency()) ? 2000 : 0) {
+      streaming_bytes_(streaming_from()),
+      small_bytes_(has_a_core_each(size) ? 32 << 10 : 256 << 10),
+      core_each_(has_a_core_each(size)),
+      // Waking a sleeper costs several microseconds, so a waiting rank looks for a while: with a core of its own
+      // between pauses, otherwise giving the core to the others each time.
+      looks_(core_each_ ? 2000 : 50) {
+    for (int r = 0; r < size; ++r)
+        traffic_.emplace_back(new std::atomic<std::int64_t>[static_cast<std::size_t>(kOperations * size * size)]());
     std::vector<int> all(static_cast<std::size_t>(size));
     std::iota(all.begin(), all.end(), 0);
     whole_ = std::make_shared<InprocGroupState>(all);
@@ -57,38 +65,43 @@ std::shared_ptr<InprocGroupState> InprocWorld::group(int rank, const std::vector
     return found;
 }
 
+void InprocWorld::pause() const {
+    if (!core_each_) return std::this_thread::yield();
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 void InprocWorld::ring(int rank) {
     RankState& s = state(rank);
+    if (!s.sleeping.load(std::memory_order_seq_cst)) return;
     s.bell.fetch_add(1, std::memory_order_seq_cst);
-    if (s.sleeping.load(std::memory_order_seq_cst)) futex_wake(s.bell);
+    futex_wake(s.bell);
 }
 
 void InprocWorld::ring_all() {
     for (int r = 0; r < size(); ++r) ring(r);
 }
 
-void InprocWorld::sleep(int rank, std::uint32_t ticket, Duration limit, const Request& what) {
+std::uint32_t InprocWorld::announce_sleep(int rank) {
     RankState& s = state(rank);
-    for (int i = 0; i < spins_; ++i) {
-        if (s.bell.load(std::memory_order_acquire) != ticket) return;
-        pause();
-    }
-    if (spins_ == 0) {
-        std::this_thread::yield();
-        if (s.bell.load(std::memory_order_acquire) != ticket) return;
-    }
+    s.sleeping.store(true, std::memory_order_seq_cst);
+    return s.bell.load(std::memory_order_seq_cst);
+}
+
+void InprocWorld::sleep(int rank, std::uint32_t announced, Duration limit, const Request& what) {
+    RankState& s = state(rank);
     if (!s.has_status) {
         const std::lock_guard lock(s.mutex);
         s.waiting_in = what.describe();
         s.has_status = true;
     }
-    s.sleeping.store(true, std::memory_order_seq_cst);
-    if (s.bell.load(std::memory_order_seq_cst) == ticket) futex_wait(s.bell, ticket, limit);
-    s.sleeping.store(false, std::memory_order_relaxed);
+    futex_wait(s.bell, announced, limit);
 }
 
 void InprocWorld::wake(int rank) {
     RankState& s = state(rank);
+    if (s.sleeping.load(std::memory_order_relaxed)) s.sleeping.store(false, std::memory_order_relaxed);
     if (!s.has_status) return;
     const std::lock_guard lock(s.mutex);
     s.waiting_in.clear();
@@ -143,23 +156,23 @@ std::string InprocWorld::status(int rank) const {
     return s.waiting_in.empty() ? "" : "is waiting in " + s.waiting_in;
 }
 
-std::atomic<std::int64_t>& InprocWorld::traffic_cell(Operation operation, int from, int to) const {
-    return traffic_[static_cast<std::size_t>((static_cast<int>(operation) * size() + from) * size() + to)];
-}
-
-void InprocWorld::count(Operation operation, int from, int to, std::int64_t bytes) {
-    if (from != to) traffic_cell(operation, from, to).fetch_add(bytes, std::memory_order_relaxed);
+void InprocWorld::count(int rank, Operation operation, int from, int to, std::int64_t bytes) {
+    if (from == to) return;
+    auto& cell = traffic_[static_cast<std::size_t>(rank)][traffic_cell(operation, from, to)];
+    cell.store(cell.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
 }
 
 Stats InprocWorld::traffic(int rank) const {
     Stats stats;
-    for (int o = 0; o < kOperations; ++o)
-        for (int r = 0; r < size(); ++r) {
-            const auto operation = static_cast<Operation>(o);
-            stats.sent[static_cast<std::size_t>(o)] += traffic_cell(operation, rank, r).load(std::memory_order_relaxed);
-            stats.received[static_cast<std::size_t>(o)] +=
-                traffic_cell(operation, r, rank).load(std::memory_order_relaxed);
-        }
+    for (const Traffic& mover : traffic_)
+        for (int o = 0; o < kOperations; ++o)
+            for (int r = 0; r < size(); ++r) {
+                const auto operation = static_cast<Operation>(o);
+                stats.sent[static_cast<std::size_t>(o)] +=
+                    mover[traffic_cell(operation, rank, r)].load(std::memory_order_relaxed);
+                stats.received[static_cast<std::size_t>(o)] +=
+                    mover[traffic_cell(operation, r, rank)].load(std::memory_order_relaxed);
+            }
     return stats;
 }
 

@@ -30,12 +30,16 @@ class InprocWorld {
     // The shared state of the k-th group that `rank` makes of exactly these world ranks.
     std::shared_ptr<InprocGroupState> group(int rank, const std::vector<int>& world_ranks);
 
-    // A bell tells a rank that something it may wait for has changed.
-    std::uint32_t bell(int rank) const { return state(rank).bell.load(std::memory_order_seq_cst); }
+    // Waiting: Endpoint's rules. Whoever changes what a rank may wait for rings; that costs a look at whether it
+    // sleeps. No wake-up is lost: the changer writes, then looks; the sleeper announces, then looks (all sequentially
+    // consistent).
+    int looks_before_sleep() const { return looks_; }
+    void pause() const;
     void ring(int rank);
     void ring_all();
+    std::uint32_t announce_sleep(int rank);
     // Between sleep and wake others see what this rank waits in.
-    void sleep(int rank, std::uint32_t ticket, Duration limit, const Request& what);
+    void sleep(int rank, std::uint32_t announced, Duration limit, const Request& what);
     void wake(int rank);
 
     // Brackets every access to another rank's memory. Throws RankFailure if the world has failed.
@@ -70,13 +74,20 @@ class InprocWorld {
     // "is waiting in send to rank 0, ...", "has finished", or empty.
     std::string status(int rank) const;
 
-    void count(Operation operation, int from, int to, std::int64_t bytes);
+    // Whether memory of so many bytes, all ranks' together, is better written past the caches.
+    bool exceeds_cache(std::int64_t bytes) const { return bytes >= streaming_bytes_; }
+
+    // Whether buffers of so many bytes, all ranks' together, are moved in less time than it takes ranks to meet.
+    bool is_small(std::int64_t bytes) const { return bytes <= small_bytes_; }
+
+    // Bytes that `rank` has moved from one rank to another.
+    void count(int rank, Operation operation, int from, int to, std::int64_t bytes);
     Stats traffic(int rank) const;
 
   private:
     struct alignas(64) RankState {
-        std::atomic<std::uint32_t> bell{0};
-        std::atomic<bool> sleeping{false};
+        std::atomic<bool> sleeping{false};  // or about to
+        alignas(64) std::atomic<std::uint32_t> bell{0};
         alignas(64) std::atomic<bool> executing{false};
         std::atomic<bool> finished{false};
         mutable std::mutex mutex;
@@ -86,11 +97,18 @@ class InprocWorld {
     };
     RankState& state(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
     const RankState& state(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
-    std::atomic<std::int64_t>& traffic_cell(Operation operation, int from, int to) const;
 
     std::vector<RankState> ranks_;
-    std::unique_ptr<std::atomic<std::int64_t>[]> traffic_;
-    int spins_;  // before a waiting rank sleeps
+    // [mover], then [operation][from][to]: each written by its mover alone.
+    using Traffic = std::unique_ptr<std::atomic<std::int64_t>[]>;
+    std::size_t traffic_cell(Operation operation, int from, int to) const {
+        return static_cast<std::size_t>((static_cast<int>(operation) * size() + from) * size() + to);
+    }
+    std::vector<Traffic> traffic_;
+    std::int64_t streaming_bytes_;
+    std::int64_t small_bytes_;
+    bool core_each_;
+    int looks_;
     std::shared_ptr<InprocGroupState> whole_;
 
     struct Registered {

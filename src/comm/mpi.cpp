@@ -26,16 +26,15 @@ MpiEndpoint::~MpiEndpoint() {
     if (!failed_) MPI_Comm_free(&control_);  // collective; after a failure others may not come
 }
 
-void MpiEndpoint::wait_for_change(std::uint32_t, Duration limit, const Request&) {
-    // MPI has no wait with a limit for several requests, so waiting is polling: at once for a while, then with pauses
-    // that leave the core to others.
-    constexpr int kEager = 200;
-    ++idle_;
-    if (idle_ < kEager)
-        std::this_thread::yield();
-    else
-        std::this_thread::sleep_for(
-            std::min<Duration>(limit, std::chrono::microseconds(idle_ < 20 * kEager ? 20 : 200)));
+void MpiEndpoint::pause_between_looks() {
+    std::this_thread::yield();
+}
+
+// MPI has no wait with a limit for several requests, so a sleep is a pause that leaves the core to others.
+void MpiEndpoint::sleep(std::uint32_t, Duration limit, const Request&) {
+    constexpr int kShortSleeps = 4000;
+    const auto pause = std::chrono::microseconds(++idle_ < kShortSleeps ? 20 : 200);
+    std::this_thread::sleep_for(std::min<Duration>(limit, pause));
 }
 
 void MpiEndpoint::tell_all(const News& news, Tag tag) {

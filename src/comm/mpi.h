@@ -26,8 +26,10 @@ class MpiEndpoint final : public Endpoint {
     TransportKind kind() const override { return TransportKind::mpi; }
     int world_rank() const override { return rank_; }
     int world_size() const override { return static_cast<int>(finished_.size()); }
-    std::uint32_t ticket() override { return 0; }
-    void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) override;
+    int looks_before_sleep() const override { return 200; }
+    void pause_between_looks() override;
+    std::uint32_t announce_sleep() override { return 0; }
+    void sleep(std::uint32_t announced, Duration limit, const Request& what) override;
     void wait_is_over() override { idle_ = 0; }
     void check_failure() override;
     bool fail(int culprit, const std::string& message) noexcept override;
@@ -69,7 +71,7 @@ class MpiEndpoint final : public Endpoint {
     std::list<News> sent_news_;  // lives as long as its sends
     MpiTransfers news_;
     Stats stats_;
-    int idle_ = 0;  // waits since something happened
+    int idle_ = 0;  // sleeps in the present wait
 };
 
 class MpiGroup final : public Group {

@@ -54,6 +54,7 @@ struct Program {
     Spec spec;
     std::vector<Phase> phases;
     std::int64_t scratch_elements = 0;  // of each rank
+    std::int64_t total_elements = 0;    // of all inputs and outputs of all ranks; set by build_program
 
     // A result is finished (avg divided, bf16 rounded) when it passes from in or scratch into out.
     bool finishes(const Move& move) const;

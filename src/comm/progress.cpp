@@ -27,6 +27,11 @@ void Progress::failing_on_error(F&& f) {
     }
 }
 
+void Progress::add(PendingOperation& operation) {
+    pending_.push_back(&operation);
+    if (operation.request->starts_at_issue()) failing_on_error([&] { advance_pending(); });
+}
+
 void Progress::advance_pending() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < pending_.size(); ++i) {
@@ -36,6 +41,11 @@ void Progress::advance_pending() {
             pending_[kept++] = pending_[i];
     }
     pending_.resize(kept);
+}
+
+bool Progress::completes(const PendingOperation& operation) {
+    advance_pending();
+    return !operation.request;
 }
 
 void Progress::advance() {
@@ -59,8 +69,7 @@ void Progress::check_time(PendingOperation& operation) {
 bool Progress::test(PendingOperation& operation) {
     if (!operation.request) return true;
     failing_on_error([&] {
-        advance_pending();
-        if (!operation.request) return;
+        if (completes(operation)) return;
         endpoint_->check_failure();
         operation.request->check_possible();
         check_time(operation);
@@ -74,14 +83,17 @@ void Progress::wait(PendingOperation& operation) {
     const auto start = Clock::now();
     const double moved_before = endpoint_->move_seconds();
     failing_on_error([&] {
+        for (int looks = endpoint_->looks_before_sleep(); looks > 0; --looks) {
+            if (completes(operation)) return;
+            endpoint_->pause_between_looks();
+        }
         while (true) {
-            const std::uint32_t ticket = endpoint_->ticket();
-            advance_pending();
-            if (!operation.request) break;
+            const std::uint32_t announced = endpoint_->announce_sleep();
+            if (completes(operation)) return;
             endpoint_->check_failure();
             operation.request->check_possible();
             check_time(operation);
-            endpoint_->wait_for_change(ticket, std::min(kTick, timeout_), *operation.request);
+            endpoint_->sleep(announced, std::min(kTick, timeout_), *operation.request);
         }
     });
     endpoint_->wait_is_over();

@@ -29,7 +29,7 @@ class Progress {
     void set_timeout(Duration timeout) { timeout_ = timeout; }
     Stats stats() const;
 
-    void add(PendingOperation& operation) { pending_.push_back(&operation); }
+    void add(PendingOperation& operation);
     // Does what can be done now for all pending operations. Throws RankFailure.
     void advance();
     bool test(PendingOperation& operation);
@@ -41,6 +41,7 @@ class Progress {
     template <class F>
     void failing_on_error(F&& f);
     void advance_pending();
+    bool completes(const PendingOperation& operation);
     void check_time(PendingOperation& operation);
 
     std::unique_ptr<Endpoint> endpoint_;

@@ -58,6 +58,8 @@ class Request {
     virtual ~Request() = default;
     // Does all that can be done without waiting; true once complete. Throws RankFailure if ranks disagree.
     virtual bool advance() = 0;
+    // Whether to advance at once when issued; otherwise the rank's next wait, test or progress does.
+    virtual bool starts_at_issue() const { return false; }
     // "all_reduce #12 (sum, f32, 1024 elements, direct)" or "send to rank 3, tag 7, ..."
     virtual std::string describe() const = 0;
     // Who is waited for, and what is known of them: "rank 3 has not arrived". `culprit` receives the first of them.
@@ -74,10 +76,13 @@ class Endpoint {
     virtual int world_rank() const = 0;
     virtual int world_size() const = 0;
 
-    // Waiting without a lost wake-up: take a ticket, advance, and if nothing is complete wait for a change since the
-    // ticket, `limit` at most. `what` is shown to others who wait for this rank.
-    virtual std::uint32_t ticket() = 0;
-    virtual void wait_for_change(std::uint32_t ticket, Duration limit, const Request& what) = 0;
+    // Waiting without a lost wake-up: look a few times; then announce the sleep, look once more, and sleep until
+    // something has changed since the announcement, `limit` at most. `what` is shown to others who wait for this rank.
+    virtual int looks_before_sleep() const = 0;
+    virtual void pause_between_looks() = 0;
+    virtual std::uint32_t announce_sleep() = 0;
+    virtual void sleep(std::uint32_t announced, Duration limit, const Request& what) = 0;
+    // The wait has ended, asleep or not.
     virtual void wait_is_over() = 0;
 
     // Throws RankFailure if any rank has failed.

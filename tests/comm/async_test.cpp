@@ -10,7 +10,7 @@ namespace {
 TEST(Async, SeveralInFlightWaitedForOutOfOrder) {
     for (const int n : sizes())
         on_ranks(n, [&](Communicator& world) {
-            constexpr int kOperations = 40;  // more than the places of one chunk
+            constexpr int kOperations = 300;  // more than the places of one chunk
             std::vector<std::vector<double>> x;
             std::vector<std::vector<double>> y(kOperations, std::vector<double>(100));
             for (int k = 0; k < kOperations; ++k) x.push_back(std::vector<double>(100, world.rank() + k));
