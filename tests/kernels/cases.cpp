@@ -87,7 +87,7 @@ void add_matmuls(std::vector<Case>& cases, bool large) {
     cases.push_back(
         matmul("nn two contracted, accumulate", {Form::nn, 2, false, true}, {a, h, k}, {h, k, n}, {}, {a, n}));
     cases.push_back(matmul("nt", {Form::nt, 1}, {a, t, k}, {n, k}, {}, {a, t, n}));
-    cases.push_back(matmul("nt bias, two contracted", {Form::nt, 2, true}, {t, h, k}, {n, h, k}, {n}, {t, n}));
+    cases.push_back(matmul("nt bias, two contracted", {Form::nt, 2, true}, {a, h, k}, {n, h, k}, {n}, {a, n}));
     cases.push_back(matmul("tn accumulate", {Form::tn, 2, false, true}, {a, t, k}, {a, t, n}, {}, {k, n}));
     if (large) {
         cases.push_back(matmul("nn deep", {Form::nn, 1}, {33, 600}, {600, 65}, {}, {33, 65}));
