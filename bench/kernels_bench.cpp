@@ -1,5 +1,5 @@
 // Rates of the kernels on this machine, one line each: time of a launch, GFLOP/s, GB/s, and for memory-bound kernels
-// the share of a copy's rate. Medians of several rounds. Team size by OMP_NUM_THREADS; `kernels_bench WORD` runs the
+// the share of a copy's rate. The least of many rounds. Team size by OMP_NUM_THREADS; `kernels_bench WORD` runs the
 // lines that contain the word.
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ struct Operand {
     DType dtype;
 };
 
-// Seconds of one call, the median of rounds.
+// Seconds of one call: the least of many short rounds, which other programs on the machine disturb least.
 template <class F>
 double seconds(F&& f) {
     using Clock = std::chrono::steady_clock;
@@ -53,11 +53,11 @@ double seconds(F&& f) {
         return std::chrono::duration<double>(Clock::now() - begin).count();
     };
     f();
-    const int calls = std::max(1, static_cast<int>(4e-3 / std::max(1e-7, time(3) / 3)));
-    std::vector<double> rounds;
-    for (int i = 0; i < 15; ++i) rounds.push_back(time(calls) / calls);
-    std::nth_element(rounds.begin(), rounds.begin() + 7, rounds.end());
-    return rounds[7];
+    const int calls = std::max(1, static_cast<int>(2e-4 / std::max(1e-7, time(3) / 3)));
+    double least = time(calls);
+    const int rounds = std::max(5, static_cast<int>(0.1 / std::max(1e-5, least)));
+    for (int i = 0; i < rounds; ++i) least = std::min(least, time(calls));
+    return least / calls;
 }
 
 const char* filter = "";

@@ -38,6 +38,17 @@ TEST(Math, ExpAtTheEdges) {
     EXPECT_TRUE(std::isnan(exp(NAN)));
 }
 
+TEST(Math, SineAndCosineAreAccurateUpToTheLargestPosition) {
+    const RandomStream random(5, "angles");
+    for (std::uint64_t i = 0; i < 200'000; ++i) {
+        const double x = i < 100'000 ? random.uniform(i) * 10 : random.uniform(i) * 0x1p20;
+        simd::f64x8 sine, cosine;
+        simd::sine_cosine(simd::splat(x), sine, cosine);
+        ASSERT_NEAR(sine[i % 8], std::sin(x), 3e-16) << x;
+        ASSERT_NEAR(cosine[i % 8], std::cos(x), 3e-16) << x;
+    }
+}
+
 TEST(Math, NarrowRoundsAsTheScalarDoes) {
     const RandomStream random(3, "bits");
     for (std::uint64_t i = 0; i < 100'000; ++i) {
