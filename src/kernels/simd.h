@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/dtype.h"
 
@@ -19,7 +20,7 @@
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__)
-#define CLEAVE_UNROLL _Pragma("GCC unroll 8")  // clang unrolls such loops unasked
+#define CLEAVE_UNROLL _Pragma("GCC unroll 16")  // clang unrolls such loops unasked
 #else
 #define CLEAVE_UNROLL
 #endif
@@ -201,6 +202,32 @@ CLEAVE_INLINE auto sum(V v) {
 template <class V>
 CLEAVE_INLINE auto largest(V v) {
     return fold(v, [](V a, V b) { return max(a, b); });
+}
+
+// The first `count` lanes (any number) of v, `other` beyond.
+CLEAVE_INLINE f32x16 select_first(f32x16 v, f32x16 other, std::int64_t count) {
+    const i32x16 lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return lane < static_cast<std::int32_t>(count < 0 ? 0 : count > 16 ? 16 : count) ? v : other;
+}
+CLEAVE_INLINE f64x8 select_first(f64x8 v, f64x8 other, std::int64_t count) {
+    const i64x8 lane{0, 1, 2, 3, 4, 5, 6, 7};
+    return lane < count ? v : other;
+}
+
+// Rows and columns of a square of lanes change places.
+template <int Step, class V, int... Lane>
+CLEAVE_INLINE void exchange(V& a, V& b, std::integer_sequence<int, Lane...>) {
+    constexpr int kCount = sizeof...(Lane);
+    const V low = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane - Step : Lane)...);
+    b = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane : Lane + Step)...);
+    a = low;
+}
+template <class A, int Step = 1>
+CLEAVE_INLINE void transpose(Vec<A> (&rows)[kLanes<A>]) {
+    CLEAVE_UNROLL
+    for (int i = 0; i < kLanes<A>; ++i)
+        if ((i & Step) == 0) exchange<Step>(rows[i], rows[i + Step], std::make_integer_sequence<int, kLanes<A>>{});
+    if constexpr (2 * Step < kLanes<A>) transpose<A, 2 * Step>(rows);
 }
 
 // Calls f(index, count) for each vector of [0, n).

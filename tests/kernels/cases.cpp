@@ -234,10 +234,12 @@ void add_attention(std::vector<Case>& cases, bool large) {
     for (const auto& [name, causal, t, s, h, g, d] : kinds) {
         const double scale = 1 / std::sqrt(static_cast<double>(d));
         const Shape q{b, t, h, d}, k{b, s, g, d}, l{b, h, t};
-        cases.push_back(make("attention" + name, Attention(causal, scale), {in(q, "q"), in(k, "k"), in(k, "v")},
-                             {out(q), out_sums(l)}, [=, causal = causal](const Arrays& a, const Arrays&) {
-                                 return ref::attention(a[0], a[1], a[2], causal, scale);
-                             }));
+        cases.push_back(make(
+            "attention" + name, Attention(causal, scale), {in(q, "q"), in(k, "k"), in(k, "v")}, {out(q), out_sums(l)},
+            [=, causal = causal](const Arrays& a, const Arrays&) {
+                return ref::attention(a[0], a[1], a[2], causal, scale);
+            },
+            16));
         // lse near its true size, so that probabilities are near theirs.
         OperandCase lse{normal(l, "lse", std::log(static_cast<double>(s)), 0.1), Role::accumulator};
         cases.push_back(make(
