@@ -18,7 +18,8 @@ constexpr double kCubic = 0.044715;
 template <class V>
 CLEAVE_INLINE V gelu_logistic(V x) {
     using A = Lane<V>;
-    return logistic(x * static_cast<A>(kTwiceRoot) * (1 + static_cast<A>(kCubic) * (x * x)));
+    return logistic(x *
+                    simd::fma(x * x, splat(static_cast<A>(kTwiceRoot * kCubic)), splat(static_cast<A>(kTwiceRoot))));
 }
 
 }  // namespace

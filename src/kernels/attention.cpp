@@ -24,67 +24,81 @@ struct ForwardScratch {
     }
     A* keys;     // [d, padded s]
     A* values;   // [s, padded d]
-    A* queries;  // [kQueryBlock, padded d], times scale
+    A* queries;  // [kQueryBlock, padded d]
     A* output;   // [kQueryBlock, padded d], before the division by the sum
     std::int64_t bytes;
 };
 
-// The running softmax of a block of queries.
+// The running softmax of a block of queries. Each step goes over all rows, so that they hide each other's latencies.
 template <class A>
 struct Softmax {
-    static constexpr std::int64_t kVectors = kKeyBlock / kLanes<A>;
     alignas(64) A scores[kQueryBlock * kKeyBlock];
-    A highest[kQueryBlock];
+    alignas(64) A highest[kQueryBlock];
+    alignas(64) A factors[kQueryBlock];
     Vec<A> sums[kQueryBlock];  // lane by lane; added up at the end
 
-    void begin() {
+    Softmax() {
         for (A& h : highest) h = -std::numeric_limits<A>::infinity();
         for (Vec<A>& s : sums) s = Vec<A>{};
     }
 
-    // Turns a row of scores into exp(score - highest) and scales what was summed before to the new highest. Scores from
-    // `visible` on are masked; `vectors` of the row are in use.
-    void row(std::int64_t r, std::int64_t visible, std::int64_t vectors, A* output, std::int64_t depth) {
-        A* row = scores + r * kKeyBlock;
-        if (visible < vectors * kLanes<A>)
-            std::fill(row + std::max<std::int64_t>(visible, 0), row + vectors * kLanes<A>,
-                      -std::numeric_limits<A>::infinity());
-        Vec<A> top = load(row);
-        for (std::int64_t v = 1; v < vectors; ++v) top = max(top, load(row + v * kLanes<A>));
-        const A updated = std::max(highest[r], largest(top));
-        if (updated != highest[r]) {
-            const Vec<A> factor = exp(splat(highest[r] - updated));
-            sums[r] *= factor;
-            for (std::int64_t d = 0; d < depth; d += kLanes<A>) store(output + d, load(output + d) * factor);
+    // Scales the scores, masks those from visible(r) on, and takes their highest; factors[r] turns what was summed
+    // before into sums relative to the new highest.
+    template <class Visible>
+    void update(std::int64_t rows, std::int64_t vectors, A scale, const Visible& visible) {
+        const Vec<A> masked = splat(-std::numeric_limits<A>::infinity());
+        for (std::int64_t r = 0; r < rows; ++r) {
+            A* row = scores + r * kKeyBlock;
+            Vec<A> top = masked;
+            for (std::int64_t v = 0; v < vectors; ++v) {
+                Vec<A> score = load(row + v * kLanes<A>) * scale;
+                if (visible(r) < (v + 1) * kLanes<A>) score = select_first(score, masked, visible(r) - v * kLanes<A>);
+                store(row + v * kLanes<A>, score);
+                top = max(top, score);
+            }
+            const A updated = std::max(highest[r], largest(top));
+            factors[r] = highest[r] - updated;
             highest[r] = updated;
         }
-        for (std::int64_t v = 0; v < vectors; ++v) {
-            const Vec<A> p = exp(load(row + v * kLanes<A>) - updated);
-            store(row + v * kLanes<A>, p);
-            sums[r] += p;
+        for (std::int64_t r = 0; r < kQueryBlock; r += kLanes<A>) store(factors + r, exp(load(factors + r)));
+    }
+
+    // Scores become probabilities, up to the division by their sum.
+    void exponentiate(std::int64_t rows, std::int64_t vectors) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+            sums[r] *= factors[r];
+            for (std::int64_t v = 0; v < vectors; ++v) {
+                A* score = scores + r * kKeyBlock + v * kLanes<A>;
+                const Vec<A> p = exp(load(score) - highest[r]);
+                store(score, p);
+                sums[r] += p;
+            }
         }
     }
 };
 
 // One block of queries [t, t + rows) of one head against all keys that it sees.
 template <class T, class A = accumulator_t<T>>
-void attend(const AttentionShape& shape, A scale, const ForwardScratch<A>& scratch, const HeadRows<T>& q,
-            const HeadRows<T>& o, A* lse, std::int64_t t, std::int64_t rows) {
+void attend(const AttentionShape& shape, A scale, const ForwardScratch<A>& scratch, const VectorRows<A>& values,
+            const HeadRows<T>& q, const HeadRows<T>& o, A* lse, std::int64_t t, std::int64_t rows) {
     const std::int64_t depth = padded<A>(shape.depth);
+    const VectorRows<A> queries = vector_rows(q, t, rows, scratch.queries);
     Softmax<A> softmax;
-    softmax.begin();
-    pack_rows(q, t, rows, scale, scratch.queries);
-    std::fill_n(scratch.output, rows * depth, A{});
     const std::int64_t seen = shape.visible(t + rows - 1);
     for (std::int64_t s = 0; s < seen; s += kKeyBlock) {
         const std::int64_t keys = std::min(kKeyBlock, seen - s);
         const std::int64_t vectors = padded<A>(keys) / kLanes<A>;
-        tile_product<A>({scratch.queries, depth, 1}, scratch.keys + s, padded<A>(shape.keys), softmax.scores, kKeyBlock,
-                        rows, vectors, shape.depth, false);
-        for (std::int64_t r = 0; r < rows; ++r)
-            softmax.row(r, shape.visible(t + r) - s, vectors, scratch.output + r * depth, depth);
-        tile_product<A>({softmax.scores, kKeyBlock, 1}, scratch.values + s * depth, depth, scratch.output, depth, rows,
-                        depth / kLanes<A>, keys, true);
+        tile_product<A>({queries.data, queries.stride, 1}, scratch.keys + s, padded<A>(shape.keys), softmax.scores,
+                        kKeyBlock, rows, vectors, shape.depth, false);
+        softmax.update(rows, vectors, scale, [&](std::int64_t r) { return std::min(keys, shape.visible(t + r) - s); });
+        softmax.exponentiate(rows, vectors);
+        for (std::int64_t r = 0; s > 0 && r < rows; ++r)
+            for (std::int64_t d = 0; d < depth; d += kLanes<A>) {
+                A* output = scratch.output + r * depth + d;
+                store(output, load(output) * softmax.factors[r]);
+            }
+        tile_product<A>({softmax.scores, kKeyBlock, 1}, values.row(s), values.stride, scratch.output, depth, rows,
+                        depth / kLanes<A>, keys, s > 0);
     }
     for (std::int64_t r = 0; r < rows; ++r) {
         const A total = sum(softmax.sums[r]);
@@ -137,11 +151,12 @@ void Attention::run(Views inputs, Views outputs, void* workspace) const {
                              const std::int64_t last = std::min(shape.queries, first + kTaskQueries);
                              const std::int64_t seen = shape.visible(last - 1);
                              pack_transposed(HeadRows<T>(inputs[1], b, g), seen, padded<A>(shape.keys), scratch.keys);
-                             pack_rows(HeadRows<T>(inputs[2], b, g), 0, seen, A{1}, scratch.values);
+                             const auto values =
+                                 vector_rows(HeadRows<T>(inputs[2], b, g), 0, seen, scratch.values, shape.uses());
                              for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
                                  A* lse = outputs[1].as<A>() + (b * shape.heads + h) * shape.queries;
                                  for (std::int64_t t = first; t < last; t += kQueryBlock)
-                                     attend(shape, static_cast<A>(scale), scratch, HeadRows<T>(q, b, h),
+                                     attend(shape, static_cast<A>(scale), scratch, values, HeadRows<T>(q, b, h),
                                             HeadRows<T>(outputs[0], b, h), lse, t, std::min(kQueryBlock, last - t));
                              }
                          }

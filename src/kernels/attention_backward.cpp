@@ -54,12 +54,10 @@ struct ScoreTile {
     void row(std::int64_t r, std::int64_t visible, std::int64_t vectors, A scale, A lse, A delta) {
         A* scores = p + r * kKeyBlock;
         A* dp = ds + r * kKeyBlock;
-        if (visible < vectors * kLanes<A>)
-            std::fill(scores + std::max<std::int64_t>(visible, 0), scores + vectors * kLanes<A>,
-                      -std::numeric_limits<A>::infinity());
         for (std::int64_t v = 0; v < vectors; ++v) {
             const std::int64_t i = v * kLanes<A>;
-            const Vec<A> probability = exp(simd::fma(load(scores + i), splat(scale), splat(-lse)));
+            Vec<A> probability = exp(simd::fma(load(scores + i), splat(scale), splat(-lse)));
+            if (visible < i + kLanes<A>) probability = select_first(probability, Vec<A>{}, visible - i);
             store(scores + i, probability);
             store(dp + i, probability * (load(dp + i) - delta) * scale);
         }
@@ -68,36 +66,36 @@ struct ScoreTile {
 
 // One block of queries [t, t + rows) of one head.
 template <class T, class A = accumulator_t<T>>
-void attend_back(const AttentionShape& shape, A scale, const BackwardScratch<A>& scratch, const Head<T>& head,
-                 std::int64_t t, std::int64_t rows) {
+void attend_back(const AttentionShape& shape, A scale, const BackwardScratch<A>& scratch,
+                 const VectorRows<A>& keys_rows, const Head<T>& head, std::int64_t t, std::int64_t rows) {
     const std::int64_t depth = padded<A>(shape.depth);
     const std::int64_t depth_vectors = depth / kLanes<A>;
     const std::int64_t key_stride = padded<A>(shape.keys);
     ScoreTile<A> tile;
     A delta[kQueryBlock];
-    pack_rows(head.q, t, rows, A{1}, scratch.queries);
-    pack_rows(head.doutput, t, rows, A{1}, scratch.doutput);
+    const VectorRows<A> queries = vector_rows(head.q, t, rows, scratch.queries);
+    const VectorRows<A> doutput = vector_rows(head.doutput, t, rows, scratch.doutput);
     for (std::int64_t r = 0; r < rows; ++r)
         delta[r] = sum_over<A>(shape.depth, [&](std::int64_t d, auto count) {
-            return load(head.o.row(t + r) + d, count) * load(scratch.doutput + r * depth + d);
+            return load(head.o.row(t + r) + d, count) * load(doutput.row(r) + d);
         });
     std::fill_n(scratch.dq, rows * depth, A{});
     const std::int64_t seen = shape.visible(t + rows - 1);
     for (std::int64_t s = 0; s < seen; s += kKeyBlock) {
         const std::int64_t keys = std::min(kKeyBlock, seen - s);
         const std::int64_t vectors = padded<A>(keys) / kLanes<A>;
-        tile_product<A>({scratch.queries, depth, 1}, scratch.keys_transposed + s, key_stride, tile.p, kKeyBlock, rows,
-                        vectors, shape.depth, false);
-        tile_product<A>({scratch.doutput, depth, 1}, scratch.values_transposed + s, key_stride, tile.ds, kKeyBlock,
+        tile_product<A>({queries.data, queries.stride, 1}, scratch.keys_transposed + s, key_stride, tile.p, kKeyBlock,
                         rows, vectors, shape.depth, false);
+        tile_product<A>({doutput.data, doutput.stride, 1}, scratch.values_transposed + s, key_stride, tile.ds,
+                        kKeyBlock, rows, vectors, shape.depth, false);
         for (std::int64_t r = 0; r < rows; ++r)
-            tile.row(r, shape.visible(t + r) - s, vectors, scale, head.lse[t + r], delta[r]);
+            tile.row(r, std::min(keys, shape.visible(t + r) - s), vectors, scale, head.lse[t + r], delta[r]);
         // Masked keys have p = ds = 0: whole vectors of keys may be added.
-        tile_product<A>({tile.p, 1, kKeyBlock}, scratch.doutput, depth, scratch.dv + s * depth, depth,
+        tile_product<A>({tile.p, 1, kKeyBlock}, doutput.data, doutput.stride, scratch.dv + s * depth, depth,
                         vectors * kLanes<A>, depth_vectors, rows, true);
-        tile_product<A>({tile.ds, 1, kKeyBlock}, scratch.queries, depth, scratch.dk + s * depth, depth,
+        tile_product<A>({tile.ds, 1, kKeyBlock}, queries.data, queries.stride, scratch.dk + s * depth, depth,
                         vectors * kLanes<A>, depth_vectors, rows, true);
-        tile_product<A>({tile.ds, kKeyBlock, 1}, scratch.keys + s * depth, depth, scratch.dq, depth, rows,
+        tile_product<A>({tile.ds, kKeyBlock, 1}, keys_rows.row(s), keys_rows.stride, scratch.dq, depth, rows,
                         depth_vectors, keys, true);
     }
     for (std::int64_t r = 0; r < rows; ++r)
@@ -156,7 +154,7 @@ void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const 
                 pack_transposed(k, shape.keys, padded<A>(shape.keys), scratch.keys_transposed);
                 pack_transposed(HeadRows<T>(inputs[3], b, g), shape.keys, padded<A>(shape.keys),
                                 scratch.values_transposed);
-                pack_rows(k, 0, shape.keys, A{1}, scratch.keys);
+                const auto keys = vector_rows(k, 0, shape.keys, scratch.keys, shape.uses());
                 const std::int64_t sums = padded<A>(shape.keys) * padded<A>(shape.depth);
                 std::fill_n(scratch.dk, sums, A{});
                 std::fill_n(scratch.dv, sums, A{});
@@ -167,7 +165,7 @@ void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const 
                                        {outputs[0], b, h},
                                        inputs[5].as<A>() + (b * shape.heads + h) * shape.queries};
                     for (std::int64_t t = 0; t < shape.queries; t += kQueryBlock)
-                        attend_back(shape, static_cast<A>(scale), scratch, head, t,
+                        attend_back(shape, static_cast<A>(scale), scratch, keys, head, t,
                                     std::min(kQueryBlock, shape.queries - t));
                 }
                 unpack_rows(scratch.dk, HeadRows<T>(outputs[1], b, g), shape.keys);

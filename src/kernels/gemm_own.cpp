@@ -14,7 +14,8 @@ using namespace simd;
 
 constexpr std::int64_t kWidth = 4 * kLanes<double>;  // columns of a panel
 constexpr std::int64_t kDepth = 256;                 // of a block of k: a panel of it stays in the level-2 cache
-constexpr std::int64_t kRows = 32;                   // rows of y that are worth a thread
+constexpr std::int64_t kRows = 32;                   // of a tile of y
+constexpr std::int64_t kWork = 1 << 18;              // multiply-adds that are worth a thread
 
 std::int64_t panel_count(const Gemm& gemm) {
     return (gemm.n + kWidth - 1) / kWidth;
@@ -69,14 +70,17 @@ void own_gemm(const Gemm& gemm, const GemmOperands& operands, void* workspace) {
     double* panels = static_cast<double*>(workspace);
     const std::int64_t count = panel_count(gemm);
     const std::int64_t row_blocks = (gemm.m + kRows - 1) / kRows;
-    parallel_for(gemm.m, kRows, [&](auto first, auto last) { begin_rows(gemm, operands, first, last); });
+    auto grain = [](std::int64_t work_of_one) {
+        return std::max<std::int64_t>(1, kWork / std::max<std::int64_t>(1, work_of_one));
+    };
+    parallel_for(gemm.m, grain(gemm.n), [&](auto first, auto last) { begin_rows(gemm, operands, first, last); });
     for (std::int64_t first = 0; first < gemm.k; first += kDepth) {
         const std::int64_t depth = std::min(kDepth, gemm.k - first);
-        parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
+        parallel_for(count, grain(depth * kWidth), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t p = begin; p < end; ++p)
                 pack_panel(gemm, b, first, depth, p * kWidth, panels + p * depth * kWidth);
         });
-        parallel_for(row_blocks * count, 1, [&](std::int64_t begin, std::int64_t end) {
+        parallel_for(row_blocks * count, grain(kRows * kWidth * depth), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t i = begin; i < end; ++i) {
                 const std::int64_t p = i / row_blocks;
                 const std::int64_t row = i % row_blocks * kRows;

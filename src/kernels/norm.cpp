@@ -17,6 +17,11 @@ std::int64_t row_grain(std::int64_t width) {
     return std::max<std::int64_t>(1, kGrainElements / std::max<std::int64_t>(1, width));
 }
 
+// Rows are taken in blocks, one pass over the block for each step, so that the latencies of one row's sums are hidden
+// behind the next row's. A block stays in the level-1 cache.
+constexpr std::int64_t kBlockRows = 8;
+constexpr std::int64_t kBlockElements = 4096;
+
 // RmsNorm is LayerNorm with mean 0 and no bias: `bias` and `mean` are null then.
 template <class T>
 struct Norm {
@@ -30,25 +35,27 @@ struct Norm {
     std::int64_t width;
     A epsilon;
 
-    void row(std::int64_t r) const {
-        const T* in = x + r * width;
-        A centre{};
-        if (mean) {
-            centre = sum_over<A>(width, [&](std::int64_t i, auto count) { return load(in + i, count); }) /
-                     static_cast<A>(width);
-            mean[r] = centre;
+    void block(std::int64_t first, std::int64_t last) const {
+        A centre[kBlockRows]{};
+        A scale[kBlockRows];
+        for (std::int64_t r = first; mean && r < last; ++r)
+            mean[r] = centre[r - first] =
+                sum_over<A>(width, [&](std::int64_t i, auto count) { return load(x + r * width + i, count); }) /
+                static_cast<A>(width);
+        for (std::int64_t r = first; r < last; ++r) {
+            const A square = sum_over<A>(width, [&](std::int64_t i, auto count) {
+                const auto d = simd::first<A>(load(x + r * width + i, count) - centre[r - first], count);
+                return d * d;
+            });
+            rstd[r] = scale[r - first] = 1 / std::sqrt(square / static_cast<A>(width) + epsilon);
         }
-        const A square = sum_over<A>(width, [&](std::int64_t i, auto count) {
-            const auto d = first<A>(load(in + i, count) - centre, count);
-            return d * d;
-        });
-        const A scale = 1 / std::sqrt(square / static_cast<A>(width) + epsilon);
-        rstd[r] = scale;
-        for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
-            auto out = (load(in + i, count) - centre) * scale * load(gain + i, count);
-            if (bias) out += load(bias + i, count);
-            store(y + r * width + i, out, count);
-        });
+        for (std::int64_t r = first; r < last; ++r)
+            for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
+                auto out =
+                    (load(x + r * width + i, count) - centre[r - first]) * scale[r - first] * load(gain + i, count);
+                if (bias) out += load(bias + i, count);
+                store(y + r * width + i, out, count);
+            });
     }
 };
 
@@ -64,27 +71,38 @@ struct NormBackwardInput {
     T* dx;
     std::int64_t width;
 
-    void row(std::int64_t r) const {
-        const T* in = x + r * width;
-        const T* grad = dy + r * width;
-        const A centre = mean ? mean[r] : A{};
-        const A scale = rstd[r];
-        auto g = [&](std::int64_t i, auto count) { return load(grad + i, count) * load(gain + i, count); };
-        auto h = [&](std::int64_t i, auto count) { return (load(in + i, count) - centre) * scale; };
-        const A mean_g = mean ? sum_over<A>(width, g) / static_cast<A>(width) : A{};
-        const A mean_gh = sum_over<A>(width, [&](std::int64_t i, auto count) { return g(i, count) * h(i, count); }) /
-                          static_cast<A>(width);
-        for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
-            store(dx + r * width + i, scale * (g(i, count) - mean_g - h(i, count) * mean_gh), count);
-        });
+    auto g(std::int64_t r, std::int64_t i, auto count) const {
+        return load(dy + r * width + i, count) * load(gain + i, count);
+    }
+    auto h(std::int64_t r, std::int64_t i, auto count) const {
+        return (load(x + r * width + i, count) - (mean ? mean[r] : A{})) * rstd[r];
+    }
+
+    void block(std::int64_t first, std::int64_t last) const {
+        A mean_g[kBlockRows]{};
+        A mean_gh[kBlockRows];
+        for (std::int64_t r = first; mean && r < last; ++r)
+            mean_g[r - first] =
+                sum_over<A>(width, [&](std::int64_t i, auto count) { return g(r, i, count); }) / static_cast<A>(width);
+        for (std::int64_t r = first; r < last; ++r)
+            mean_gh[r - first] =
+                sum_over<A>(width, [&](std::int64_t i, auto count) { return g(r, i, count) * h(r, i, count); }) /
+                static_cast<A>(width);
+        for (std::int64_t r = first; r < last; ++r)
+            for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
+                const auto rest = g(r, i, count) - mean_g[r - first] - h(r, i, count) * mean_gh[r - first];
+                store(dx + r * width + i, rstd[r] * rest, count);
+            });
     }
 };
 
 template <class Rows>
 void each_row(std::int64_t rows, const Rows& norm) {
-    parallel_for(rows, row_grain(norm.width), [&norm](std::int64_t begin, std::int64_t end) {
+    const std::int64_t fitting = kBlockElements / std::max<std::int64_t>(1, norm.width);
+    const std::int64_t block = std::clamp<std::int64_t>(fitting, 1, kBlockRows);
+    parallel_for(rows, row_grain(norm.width), [&norm, block](std::int64_t begin, std::int64_t end) {
         const Rows local = norm;  // a copy of its own: stores cannot alias its members
-        for (std::int64_t r = begin; r < end; ++r) local.row(r);
+        for (std::int64_t r = begin; r < end; r += block) local.block(r, std::min(end, r + block));
     });
 }
 

@@ -46,6 +46,17 @@ CLEAVE_INLINE void store_copy(bf16* p, V v, Count count) {
     }
 }
 
+CLEAVE_INLINE f64x8 load_f64(const float* p, Full<double>) {
+    f32x8 v;
+    std::memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, f64x8);
+}
+CLEAVE_INLINE f64x8 load_f64(const float* p, int count) {
+    f64x8 v{};
+    for (int i = 0; i < count; ++i) v[i] = static_cast<double>(p[i]);
+    return v;
+}
+
 // The sum of squares of `n` elements, in f64.
 double sum_of_squares(const double* g, std::int64_t n) {
     return sum_over<double>(n, [&](std::int64_t i, auto count) {
@@ -54,15 +65,10 @@ double sum_of_squares(const double* g, std::int64_t n) {
     });
 }
 double sum_of_squares(const float* g, std::int64_t n) {
-    f64x8 low{}, high{};
-    for_vectors<float>(0, n, [&](std::int64_t i, auto count) {
-        const f32x16 v = load(g + i, count);
-        const f64x8 a = __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), f64x8);
-        const f64x8 b = __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), f64x8);
-        low = simd::fma(a, a, low);
-        high = simd::fma(b, b, high);
+    return sum_over<double>(n, [&](std::int64_t i, auto count) {
+        const f64x8 v = load_f64(g + i, count);
+        return v * v;
     });
-    return sum(low + high);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "kernels/rotary.h"
 
 #include "kernels/operands.h"
-#include "kernels/simd.h"
+#include "kernels/simd_math.h"
 #include "kernels/team.h"
 
 namespace cleave::kernels {
@@ -10,8 +10,14 @@ namespace {
 
 using namespace simd;
 
-constexpr std::int64_t kGrainElements = 8192;  // elements that are worth a thread
-constexpr std::int64_t kAngleGrain = 256;      // the same for sines and cosines
+constexpr std::int64_t kGrainElements = 8192;       // elements that are worth a thread
+constexpr std::int64_t kAngleGrain = 1024;          // the same for sines and cosines
+constexpr std::int64_t kLargestPosition = 1 << 20;  // up to which sine_cosine is accurate
+
+// d / 2, rounded up to whole vectors of f64.
+std::int64_t padded_half(const View& x) {
+    return (x.shape[3] / 2 + kLanes<double> - 1) / kLanes<double> * kLanes<double>;
+}
 
 }  // namespace
 
@@ -24,10 +30,12 @@ Cost Rotary::cost(Views inputs, Views outputs) const {
     return elementwise_cost(inputs, outputs, 3);
 }
 
-// cos[t, d / 2] and sin[t, d / 2] in the accumulator's dtype.
+// cos[t, padded d / 2] and sin[..] in the accumulator's dtype, and frequencies[padded d / 2] in f64.
 std::int64_t Rotary::workspace_bytes(Views inputs, Views) const {
     const View& x = inputs[0];
-    return (x.shape[1] * x.shape[3] * size_of(accumulator_of(x.dtype)) + 63) / 64 * 64;
+    const std::int64_t bytes =
+        padded_half(x) * (2 * x.shape[1] * size_of(accumulator_of(x.dtype)) + size_of(DType::f64));
+    return (bytes + 63) / 64 * 64;
 }
 
 void Rotary::run(Views inputs, Views outputs, void* workspace) const {
@@ -41,19 +49,28 @@ void Rotary::run(Views inputs, Views outputs, void* workspace) const {
     const std::int64_t steps = x.shape[1];
     const std::int64_t heads = x.shape[2];
     const std::int64_t half = x.shape[3] / 2;
+    const std::int64_t padded = padded_half(x);
     if (x.elements() == 0) return;
     dispatch_float(x.dtype, [&]<class T>(T) {
         using A = accumulator_t<T>;
         A* cosines = static_cast<A*>(workspace);
-        A* sines = cosines + steps * half;
-        parallel_for(steps * half, kAngleGrain, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t j = begin; j < end; ++j) {
-                const double position = static_cast<double>(x.offset[1] + position0 + j / half);
-                const double angle =
-                    position * std::pow(base, -static_cast<double>(j % half) / static_cast<double>(half));
-                cosines[j] = static_cast<A>(std::cos(angle));
-                sines[j] = static_cast<A>(inverse ? -std::sin(angle) : std::sin(angle));
-            }
+        A* sines = cosines + steps * padded;
+        double* frequencies = reinterpret_cast<double*>(sines + steps * padded);
+        for (std::int64_t i = 0; i < padded; ++i)
+            frequencies[i] = i < half ? std::pow(base, -static_cast<double>(i) / static_cast<double>(half)) : 0;
+        const std::int64_t origin = x.offset[1] + position0;
+        CLEAVE_CHECK(origin + steps < kLargestPosition, "rotary at position {}", origin + steps);
+        parallel_for(steps, std::max<std::int64_t>(1, kAngleGrain / half), [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t t = begin; t < end; ++t)
+                for (std::int64_t i = 0; i < padded; i += kLanes<double>) {
+                    f64x8 sine, cosine;
+                    sine_cosine(static_cast<double>(origin + t) * load(frequencies + i), sine, cosine);
+                    if (inverse) sine = -sine;
+                    for (int lane = 0; lane < kLanes<double>; ++lane) {
+                        cosines[t * padded + i + lane] = static_cast<A>(cosine[lane]);
+                        sines[t * padded + i + lane] = static_cast<A>(sine[lane]);
+                    }
+                }
         });
         const T* in = x.as<T>();
         T* out = y.as<T>();
@@ -68,8 +85,8 @@ void Rotary::run(Views inputs, Views outputs, void* workspace) const {
                     for_vectors<A>(0, half, [&](std::int64_t i, auto count) {
                         const auto low = load(from + i, count);
                         const auto high = load(from + half + i, count);
-                        const auto c = load(cosines + t * half + i, count);
-                        const auto s = load(sines + t * half + i, count);
+                        const auto c = load(cosines + t * padded + i, count);
+                        const auto s = load(sines + t * padded + i, count);
                         store(to + i, low * c - high * s, count);
                         store(to + half + i, high * c + low * s, count);
                     });

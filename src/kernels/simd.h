@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/dtype.h"
 
@@ -19,7 +20,7 @@
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__)
-#define CLEAVE_UNROLL _Pragma("GCC unroll 8")  // clang unrolls such loops unasked
+#define CLEAVE_UNROLL _Pragma("GCC unroll 16")  // clang unrolls such loops unasked
 #else
 #define CLEAVE_UNROLL
 #endif
@@ -32,6 +33,7 @@ using f32x8 = float __attribute__((vector_size(32)));
 using f32x16 = float __attribute__((vector_size(64)));
 using f64x8 = double __attribute__((vector_size(64)));
 using i32x16 = std::int32_t __attribute__((vector_size(64)));
+using i64x8 = std::int64_t __attribute__((vector_size(64)));
 using u32x16 = std::uint32_t __attribute__((vector_size(64)));
 using u16x16 = std::uint16_t __attribute__((vector_size(32)));
 
@@ -68,7 +70,7 @@ CLEAVE_INLINE f64x8 fma(f64x8 a, f64x8 b, f64x8 c) {
 }
 
 CLEAVE_INLINE f32x16 sqrt(f32x16 a) {
-#if CLEAVE_AVX512  // the masked form: GCC 12 warns of the other's undefined operand
+#if CLEAVE_AVX512
     return (f32x16)_mm512_maskz_sqrt_ps(0xffff, (__m512)a);
 #else
     for (int i = 0; i < 16; ++i) a[i] = std::sqrt(a[i]);
@@ -91,13 +93,22 @@ CLEAVE_INLINE V max(V a, V b) {
 
 // bf16 is the upper half of an f32; to bf16 as bf16::round does it.
 CLEAVE_INLINE f32x16 widen(u16x16 bits) {
+#if CLEAVE_AVX512  // GCC 12 converts 16-bit lanes one half at a time
+    return (f32x16)((u32x16)_mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)bits) << 16);
+#else
     return (f32x16)(__builtin_convertvector(bits, u32x16) << 16);
+#endif
 }
 CLEAVE_INLINE u16x16 narrow(f32x16 value) {
     const u32x16 u = (u32x16)value;
     const u32x16 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     const u32x16 quiet = (u >> 16) | 0x40u;
-    return __builtin_convertvector((u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded, u16x16);
+    const u32x16 bits = (u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+#if CLEAVE_AVX512
+    return (u16x16)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)bits);
+#else
+    return __builtin_convertvector(bits, u16x16);
+#endif
 }
 
 // load(p, count): `count` elements of T as the accumulator's vector; the lanes beyond are zero.
@@ -191,6 +202,32 @@ CLEAVE_INLINE auto sum(V v) {
 template <class V>
 CLEAVE_INLINE auto largest(V v) {
     return fold(v, [](V a, V b) { return max(a, b); });
+}
+
+// The first `count` lanes (any number) of v, `other` beyond.
+CLEAVE_INLINE f32x16 select_first(f32x16 v, f32x16 other, std::int64_t count) {
+    const i32x16 lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return lane < static_cast<std::int32_t>(count < 0 ? 0 : count > 16 ? 16 : count) ? v : other;
+}
+CLEAVE_INLINE f64x8 select_first(f64x8 v, f64x8 other, std::int64_t count) {
+    const i64x8 lane{0, 1, 2, 3, 4, 5, 6, 7};
+    return lane < count ? v : other;
+}
+
+// Rows and columns of a square of lanes change places.
+template <int Step, class V, int... Lane>
+CLEAVE_INLINE void exchange(V& a, V& b, std::integer_sequence<int, Lane...>) {
+    constexpr int kCount = sizeof...(Lane);
+    const V low = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane - Step : Lane)...);
+    b = __builtin_shufflevector(a, b, ((Lane & Step) ? kCount + Lane : Lane + Step)...);
+    a = low;
+}
+template <class A, int Step = 1>
+CLEAVE_INLINE void transpose(Vec<A> (&rows)[kLanes<A>]) {
+    CLEAVE_UNROLL
+    for (int i = 0; i < kLanes<A>; ++i)
+        if ((i & Step) == 0) exchange<Step>(rows[i], rows[i + Step], std::make_integer_sequence<int, kLanes<A>>{});
+    if constexpr (2 * Step < kLanes<A>) transpose<A, 2 * Step>(rows);
 }
 
 // Calls f(index, count) for each vector of [0, n).

@@ -43,6 +43,34 @@ CLEAVE_INLINE f64x8 exp(f64x8 x) {
     return x;
 }
 
+// The sine and cosine of |x| < 2^20: x = n pi/2 + r, |r| <= pi/4, and Taylor polynomials of r (error under 2^-53).
+CLEAVE_INLINE void sine_cosine(f64x8 x, f64x8& sine, f64x8& cosine) {
+    constexpr double kShift = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+    const f64x8 shifted = fma(x, splat(0.63661977236758134308), splat(kShift));
+    const f64x8 n = shifted - kShift;
+    const i64x8 quadrant = (i64x8)shifted;
+    // pi / 2 in three parts; the products with the first two are exact for the n that occur.
+    f64x8 r = fma(n, splat(-0x1.921fb544p+0), x);
+    r = fma(n, splat(-0x1.0b4611a6p-34), r);
+    r = fma(n, splat(-0x1.3198a2e037073p-69), r);
+    const f64x8 square = r * r;
+    constexpr double kSine[] = {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
+                                -1.0 / 5040,          1.0 / 120,        -1.0 / 6};
+    constexpr double kCosine[] = {1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800,
+                                  1.0 / 40320,          -1.0 / 720,         1.0 / 24,        -0.5};
+    f64x8 s = splat(kSine[0]);
+    for (int i = 1; i < 7; ++i) s = fma(s, square, splat(kSine[i]));
+    s = fma(s * square, r, r);
+    f64x8 c = splat(kCosine[0]);
+    for (int i = 1; i < 8; ++i) c = fma(c, square, splat(kCosine[i]));
+    c = fma(c, square, splat(1.0));
+    const auto odd = (quadrant & 1) != 0;
+    sine = odd ? c : s;
+    cosine = odd ? s : c;
+    sine = (quadrant & 2) != 0 ? -sine : sine;
+    cosine = ((quadrant + 1) & 2) != 0 ? -cosine : cosine;
+}
+
 // 1 / (1 + exp(-x))
 template <class V>
 CLEAVE_INLINE V logistic(V x) {

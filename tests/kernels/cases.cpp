@@ -79,7 +79,7 @@ Case matmul(const std::string& name, const MatMul& kernel, const Shape& x, const
 }
 
 void add_matmuls(std::vector<Case>& cases, bool large) {
-    const std::int64_t a = large ? 37 : 4, t = large ? 19 : 5, k = large ? 70 : 4, h = large ? 3 : 4,
+    const std::int64_t a = large ? 37 : kBatch, t = large ? 19 : 5, k = large ? 70 : 4, h = large ? 3 : 4,
                        n = large ? 45 : 5;
     cases.push_back(matmul("nn", {Form::nn, 1}, {a, t, k}, {k, n}, {}, {a, t, n}));
     cases.push_back(
@@ -87,7 +87,7 @@ void add_matmuls(std::vector<Case>& cases, bool large) {
     cases.push_back(
         matmul("nn two contracted, accumulate", {Form::nn, 2, false, true}, {a, h, k}, {h, k, n}, {}, {a, n}));
     cases.push_back(matmul("nt", {Form::nt, 1}, {a, t, k}, {n, k}, {}, {a, t, n}));
-    cases.push_back(matmul("nt bias, two contracted", {Form::nt, 2, true}, {t, h, k}, {n, h, k}, {n}, {t, n}));
+    cases.push_back(matmul("nt bias, two contracted", {Form::nt, 2, true}, {a, h, k}, {n, h, k}, {n}, {a, n}));
     cases.push_back(matmul("tn accumulate", {Form::tn, 2, false, true}, {a, t, k}, {a, t, n}, {}, {k, n}));
     if (large) {
         cases.push_back(matmul("nn deep", {Form::nn, 1}, {33, 600}, {600, 65}, {}, {33, 65}));
@@ -103,7 +103,7 @@ void add_matmuls(std::vector<Case>& cases, bool large) {
         },
         64));
     cases.push_back(make(
-        "column_sum, not accumulated", ColumnSum(1), {in({a * t, n}, "y")}, {out_sums({n})},
+        "column_sum, not accumulated", ColumnSum(1), {in({a, t, n}, "y")}, {out_sums({n})},
         [n](const Arrays& x, const Arrays&) {
             Array b({n});
             for (std::int64_t i = 0; i < x[0].size(); ++i) b[i % n] += x[0][i];
@@ -113,7 +113,7 @@ void add_matmuls(std::vector<Case>& cases, bool large) {
 }
 
 void add_embeddings(std::vector<Case>& cases, bool large) {
-    const std::int64_t b = large ? 7 : 4, t = large ? 50 : 5, c = large ? 131 : 5, v = large ? 29 : 6, p = t + 3;
+    const std::int64_t b = large ? 7 : kBatch, t = large ? 50 : 5, c = large ? 131 : 5, v = large ? 29 : 6, p = t + 3;
     cases.push_back(make("embedding", Embedding{}, {tokens({b, t}, "tokens", v), in({v, c}, "table")}, {out({b, t, c})},
                          [c](const Arrays& a, const Arrays& before) {
                              Array y = before[0];
@@ -141,7 +141,7 @@ void add_embeddings(std::vector<Case>& cases, bool large) {
 }
 
 void add_norms(std::vector<Case>& cases, bool large) {
-    const std::int64_t b = large ? 25 : 4, t = large ? 9 : 5, c = large ? 203 : 5;
+    const std::int64_t b = large ? 25 : kBatch, t = large ? 9 : 5, c = large ? 203 : 5;
     const Shape x{b, t, c}, rows{b, t}, width{c};
     const OperandCase mean = sums(rows, "mean"), rstd = positive(rows, "rstd");
     cases.push_back(make("layer_norm", LayerNorm(1e-5), {in(x, "x"), in(width, "gain"), in(width, "bias")},
@@ -175,7 +175,7 @@ void add_norms(std::vector<Case>& cases, bool large) {
 }
 
 void add_elementwise(std::vector<Case>& cases, bool large) {
-    const Shape s = large ? Shape{13, 3001} : Shape{4, 5};
+    const Shape s = large ? Shape{13, 3001} : Shape{kBatch, 5};
     const auto logistic = [](double v) { return 1 / (1 + std::exp(-v)); };
     cases.push_back(make("gelu", Gelu{}, {in(s, "x")}, {out(s)},
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::gelu(a[0])}; }));
@@ -230,14 +230,16 @@ void add_attention(std::vector<Case>& cases, bool large) {
                                           : std::vector<Kind>{{" causal", true, 5, 5, 4, 4, 4},
                                                               {" causal, grouped", true, 3, 4, 8, 4, 2},
                                                               {" full", false, 4, 6, 4, 2, 3}};
-    const std::int64_t b = large ? 3 : 4;
+    const std::int64_t b = large ? 3 : kBatch;
     for (const auto& [name, causal, t, s, h, g, d] : kinds) {
         const double scale = 1 / std::sqrt(static_cast<double>(d));
         const Shape q{b, t, h, d}, k{b, s, g, d}, l{b, h, t};
-        cases.push_back(make("attention" + name, Attention(causal, scale), {in(q, "q"), in(k, "k"), in(k, "v")},
-                             {out(q), out_sums(l)}, [=, causal = causal](const Arrays& a, const Arrays&) {
-                                 return ref::attention(a[0], a[1], a[2], causal, scale);
-                             }));
+        cases.push_back(make(
+            "attention" + name, Attention(causal, scale), {in(q, "q"), in(k, "k"), in(k, "v")}, {out(q), out_sums(l)},
+            [=, causal = causal](const Arrays& a, const Arrays&) {
+                return ref::attention(a[0], a[1], a[2], causal, scale);
+            },
+            16));
         // lse near its true size, so that probabilities are near theirs.
         OperandCase lse{normal(l, "lse", std::log(static_cast<double>(s)), 0.1), Role::accumulator};
         cases.push_back(make(
@@ -248,7 +250,7 @@ void add_attention(std::vector<Case>& cases, bool large) {
             },
             32));
     }
-    const Shape x = large ? Shape{3, 40, 5, 44} : Shape{4, 5, 4, 4};
+    const Shape x = large ? Shape{3, 40, 5, 44} : Shape{kBatch, 5, 4, 4};
     cases.push_back(make("rotary", Rotary(10000.0, false, 2), {in(x, "x")}, {out(x)},
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 10000.0, 1, 2)}; }));
     cases.push_back(make("rotary inverse", Rotary(500.0, true), {in(x, "x")}, {out(x)},
@@ -256,7 +258,7 @@ void add_attention(std::vector<Case>& cases, bool large) {
 }
 
 void add_losses(std::vector<Case>& cases, bool large) {
-    const std::int64_t b = large ? 11 : 4, t = large ? 23 : 5, v = large ? 77 : 6;
+    const std::int64_t b = large ? 11 : kBatch, t = large ? 23 : 5, v = large ? 77 : 6;
     const Shape logits{b, t, v}, rows{b, t};
     const auto ignore = static_cast<std::int64_t>(kIgnore);
     cases.push_back(make("cross_entropy", CrossEntropy(0.25, ignore), {in(logits, "logits"), tokens(rows, "labels", v)},
@@ -270,7 +272,7 @@ void add_losses(std::vector<Case>& cases, bool large) {
 }
 
 void add_optimizers(std::vector<Case>& cases, bool large) {
-    const Shape s = large ? Shape{9, 5003} : Shape{4, 5};
+    const Shape s = large ? Shape{9, 5003} : Shape{kBatch, 5};
     OperandCase second = positive(s, "v");
     for (bool copy : {false, true}) {
         const AdamW adamw(1e-2, 0.9, 0.95, 1e-8, 0.1, 0.5, 3, copy);

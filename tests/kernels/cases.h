@@ -50,6 +50,9 @@ struct Case {
     bool team_changes_bits = false;  // oneDNN's products
 };
 
+// The batch of the small cases, an extent that no other dim has.
+inline constexpr std::int64_t kBatch = 7;
+
 std::vector<Case> all_cases(bool large);
 
 // A forward kernel and the kernels that give its gradients.

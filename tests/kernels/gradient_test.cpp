@@ -54,6 +54,7 @@ void expect_gradient(const Pair& pair, const Backward& backward) {
 }
 
 TEST(Gradient, BackwardKernelsEqualCentralDifferences) {
+    const OneThread one_thread;
     for (const Pair& pair : all_pairs())
         for (const Backward& backward : pair.backward) expect_gradient(pair, backward);
 }

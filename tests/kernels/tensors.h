@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -113,6 +114,17 @@ class Tensor {
     View view_;
     std::int64_t byte_count_ = 0;
     std::unique_ptr<std::byte[]> storage_;
+};
+
+// A team of one while it lives: the smallest tensors are not worth a second thread.
+class OneThread {
+  public:
+    OneThread() { omp_set_num_threads(1); }
+    ~OneThread() { omp_set_num_threads(before_); }
+    OneThread(const OneThread&) = delete;
+
+  private:
+    int before_ = omp_get_max_threads();
 };
 
 inline void launch(const Kernel& kernel, std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
