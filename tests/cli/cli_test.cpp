@@ -118,6 +118,55 @@ TEST_F(CliTest, ProblemsOfFileSetsAndLayoutComeTogether) {
                                   HasSubstr("train.batch: found 8, which does not divide over dp = 3 ranks")));
 }
 
+TEST_F(CliTest, TrainsOverwritesResumesAndGenerates) {
+    const std::string folder = (folder_ / "run").string();
+    const std::string train =
+        "train runs/tiny.toml --ranks 2 --json --set train.steps=4 --set train.warmup_steps=1 "
+        "--set train.evaluate_batches=1 --set sample.tokens=5 --set run.folder=" +
+        folder;
+    const Result first = cleave(train);
+    ASSERT_EQ(first.exit_code, 0) << first.err;
+    const Json document = Json::parse(first.out, "stdout");
+    for (const char* field : {"train_loss", "validation_loss", "tokens_per_s"}) {
+        ASSERT_NE(document.find(field), nullptr) << first.out;
+        EXPECT_TRUE(document.find(field)->is_number());
+    }
+    for (const char* file : {"metrics.jsonl", "loss.svg", "config.toml", "sample.txt"})
+        EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / file)) << file;
+
+    const Result again = cleave(train);
+    EXPECT_EQ(again.exit_code, 2);
+    EXPECT_THAT(again.err, AllOf(HasSubstr(folder), HasSubstr("--resume"), HasSubstr("--overwrite")));
+    EXPECT_EQ(cleave(train + " --overwrite").exit_code, 0);
+    EXPECT_EQ(cleave(train + " --resume --set train.steps=6").exit_code, 0);
+
+    // The effective configuration is a run file that gives the same run again.
+    const std::string copy = "train " + folder + "/config.toml --ranks 2 --json --set run.folder=" + folder + "2";
+    EXPECT_EQ(cleave(copy).exit_code, 0);
+
+    const Result text = cleave("generate " + folder + " --prompt 'First' --tokens 7 --json");
+    ASSERT_EQ(text.exit_code, 0) << text.err;
+    EXPECT_NO_THROW(Json::parse(text.out, "stdout"));
+    EXPECT_EQ(cleave("generate " + folder + " --prompt 'First' --tokens 7 --json").out, text.out);
+    EXPECT_THAT(cleave("generate " + folder + " --prompt '\xC3\xA9'").err, HasSubstr("U+00E9"));
+}
+
+TEST_F(CliTest, ADryRunPrintsOneDocumentAndWritesNothing) {
+    const std::string folder = (folder_ / "run").string();
+    const Result result = cleave("train runs/tiny.toml --ranks 2 --dry-run --json --set run.folder=" + folder);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(Json::parse(result.out, "stdout").members(), nullptr);
+    EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_F(CliTest, CtrlCStopsWithACheckpoint) {
+    const std::string folder = (folder_ / "run").string();
+    const Result result = cleave("train runs/tiny.toml --ranks 2 --set train.steps=1000000 --set run.folder=" + folder +
+                                 " & child=$!; sleep 1; kill -INT $child; wait $child; exit $?; true");
+    EXPECT_EQ(result.exit_code, 130) << result.err;
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / "checkpoints" / "latest"));
+}
+
 TEST_F(CliTest, TheRunFilesThatAreShippedAreValid) {
     for (const auto& entry : std::filesystem::directory_iterator(CLEAVE_SOURCE "/runs")) {
         // A text that does not exist is the only problem that may remain.

@@ -165,7 +165,8 @@ TEST(Placement, EveryAcceptedCombinationGivesTheGlobalResult) {
             each_combination(c.inputs, ranks, [&](const std::vector<Placement>& placements) {
                 const auto [refused, layouts] = [&] {
                     const Derived derived = derive(*c.kernel, c.inputs, placements, mesh);
-                    return std::pair(derived.result.refused, derived.result.outputs);
+                    const auto& outputs = derived.result.outputs;
+                    return std::pair(derived.result.refused, std::vector<Layout>(outputs.begin(), outputs.end()));
                 }();
                 if (!refused.empty()) return;
                 SCOPED_TRACE(describe(c, placements, ranks));
