@@ -24,16 +24,11 @@ std::string supported_names(Operation operation, int size) {
 
 Program make_program(const Spec& spec) {
     switch (spec.algorithm) {
-        case Algorithm::tree:
-            return tree_program(spec);
-        case Algorithm::halving_doubling:
-            return halving_doubling_program(spec);
-        case Algorithm::ring:
-            return ring_program(spec);
-        case Algorithm::hierarchical:
-            return hierarchical_program(spec);
-        default:
-            return direct_program(spec);
+        case Algorithm::tree: return tree_program(spec);
+        case Algorithm::halving_doubling: return halving_doubling_program(spec);
+        case Algorithm::ring: return ring_program(spec);
+        case Algorithm::hierarchical: return hierarchical_program(spec);
+        default: return direct_program(spec);
     }
 }
 
@@ -65,20 +60,16 @@ Pieces::Pieces(const Spec& spec) {
 bool supports(Algorithm algorithm, Operation operation, int size, int inner) {
     using enum Operation;
     switch (algorithm) {
-        case Algorithm::direct:
-            return operation != send && operation != recv;
-        case Algorithm::tree:
-            return one_of(operation, {broadcast, reduce, all_reduce});
+        case Algorithm::direct: return operation != send && operation != recv;
+        case Algorithm::tree: return one_of(operation, {broadcast, reduce, all_reduce});
         case Algorithm::halving_doubling:
-        case Algorithm::ring:
-            return one_of(operation, {reduce_scatter, all_gather, all_reduce});
+        case Algorithm::ring: return one_of(operation, {reduce_scatter, all_gather, all_reduce});
         case Algorithm::hierarchical: {
             const int g = inner == 0 ? default_inner(size) : inner;
             return operation == all_reduce && g > 1 && g < size && size % g == 0;
         }
         case Algorithm::automatic:
-        case Algorithm::native:
-            return false;
+        case Algorithm::native: return false;
     }
     return false;
 }

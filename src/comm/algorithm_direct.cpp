@@ -58,9 +58,7 @@ void pieces(const Spec& spec, Phase& phase) {
                 move.sources = {{r, Buffer::in, 0}};
                 move.destinations = on_all(spec.size, Buffer::out, offset);
                 break;
-            default:
-                move.sources = on_all(spec.size, Buffer::in, offset);
-                move.destinations = {{r, Buffer::out, 0}};
+            default: move.sources = on_all(spec.size, Buffer::in, offset); move.destinations = {{r, Buffer::out, 0}};
         }
         add(phase, std::move(move));
         offset += count;
@@ -95,21 +93,12 @@ Program direct_program(const Spec& spec) {
     Program program{spec, {}, 0, 0};
     Phase& phase = program.phases.emplace_back();
     switch (spec.operation) {
-        case Operation::broadcast:
-            broadcast(spec, phase);
-            break;
+        case Operation::broadcast: broadcast(spec, phase); break;
         case Operation::reduce:
-        case Operation::all_reduce:
-            reduce(spec, phase);
-            break;
-        case Operation::all_to_all:
-            all_to_all(spec, phase);
-            break;
-        case Operation::barrier:
-            barrier(spec, phase);
-            break;
-        default:
-            pieces(spec, phase);
+        case Operation::all_reduce: reduce(spec, phase); break;
+        case Operation::all_to_all: all_to_all(spec, phase); break;
+        case Operation::barrier: barrier(spec, phase); break;
+        default: pieces(spec, phase);
     }
     return program;
 }

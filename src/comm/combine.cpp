@@ -138,18 +138,12 @@ void run(const Job& job) {
 template <class T, ReduceOp op>
 void run_sources(const Job& job) {
     switch (job.sources.size()) {
-        case 1:
-            return run<T, FixedTree<T, op, 1>>(job);
-        case 2:
-            return run<T, FixedTree<T, op, 2>>(job);
-        case 3:
-            return run<T, FixedTree<T, op, 3>>(job);
-        case 4:
-            return run<T, FixedTree<T, op, 4>>(job);
-        case 8:
-            return run<T, FixedTree<T, op, 8>>(job);
-        default:
-            return run<T, AnyTree<T, op>>(job);
+        case 1: return run<T, FixedTree<T, op, 1>>(job);
+        case 2: return run<T, FixedTree<T, op, 2>>(job);
+        case 3: return run<T, FixedTree<T, op, 3>>(job);
+        case 4: return run<T, FixedTree<T, op, 4>>(job);
+        case 8: return run<T, FixedTree<T, op, 8>>(job);
+        default: return run<T, AnyTree<T, op>>(job);
     }
 }
 
@@ -183,12 +177,9 @@ void combine(const Combination& how, std::span<const Source> sources, std::span<
         using T = decltype(element);
         switch (how.op) {
             case ReduceOp::sum:
-            case ReduceOp::avg:
-                return run_sources<T, ReduceOp::sum>(job);
-            case ReduceOp::max:
-                return run_sources<T, ReduceOp::max>(job);
-            case ReduceOp::min:
-                return run_sources<T, ReduceOp::min>(job);
+            case ReduceOp::avg: return run_sources<T, ReduceOp::sum>(job);
+            case ReduceOp::max: return run_sources<T, ReduceOp::max>(job);
+            case ReduceOp::min: return run_sources<T, ReduceOp::min>(job);
         }
     });
 }

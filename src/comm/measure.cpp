@@ -115,21 +115,15 @@ class Bench {
     // What element i of this rank's output must be.
     int expected(std::int64_t i) const {
         switch (options_.operation) {
-            case Operation::broadcast:
-                return input_number(0, i);
-            case Operation::scatter:
-                return input_number(0, world_.rank() * piece_ + i);
+            case Operation::broadcast: return input_number(0, i);
+            case Operation::scatter: return input_number(0, world_.rank() * piece_ + i);
             case Operation::gather:
-            case Operation::all_gather:
-                return input_number(static_cast<int>(i / piece_), i % piece_);
-            case Operation::reduce_scatter:
-                return sum_of_inputs(world_.rank() * piece_ + i);
+            case Operation::all_gather: return input_number(static_cast<int>(i / piece_), i % piece_);
+            case Operation::reduce_scatter: return sum_of_inputs(world_.rank() * piece_ + i);
             case Operation::all_to_all:
                 return input_number(static_cast<int>(i / piece_), world_.rank() * piece_ + i % piece_);
-            case Operation::send:
-                return input_number((world_.rank() + n_ - 1) % n_, i);
-            default:
-                return sum_of_inputs(i);
+            case Operation::send: return input_number((world_.rank() + n_ - 1) % n_, i);
+            default: return sum_of_inputs(i);
         }
     }
     template <class T>

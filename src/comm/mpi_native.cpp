@@ -20,18 +20,12 @@ std::vector<int> all_but(int size, int rank) {
 // bf16 is unknown to MPI: it is reduced as f32 and moved as two bytes.
 MPI_Datatype type_of(DType dtype) {
     switch (dtype) {
-        case DType::f64:
-            return MPI_DOUBLE;
-        case DType::f32:
-            return MPI_FLOAT;
-        case DType::bf16:
-            return MPI_UINT16_T;
-        case DType::i64:
-            return MPI_INT64_T;
-        case DType::i32:
-            return MPI_INT32_T;
-        case DType::u8:
-            return MPI_UINT8_T;
+        case DType::f64: return MPI_DOUBLE;
+        case DType::f32: return MPI_FLOAT;
+        case DType::bf16: return MPI_UINT16_T;
+        case DType::i64: return MPI_INT64_T;
+        case DType::i32: return MPI_INT32_T;
+        case DType::u8: return MPI_UINT8_T;
     }
     return MPI_DATATYPE_NULL;
 }
@@ -121,9 +115,7 @@ void MpiNative::call_library() {
         case Operation::broadcast:
             check_mpi(MPI_Bcast(out, narrow(spec_.counts[0]), type, spec_.root, comm), "MPI_Bcast");
             break;
-        case Operation::barrier:
-            check_mpi(MPI_Barrier(comm), "MPI_Barrier");
-            break;
+        case Operation::barrier: check_mpi(MPI_Barrier(comm), "MPI_Barrier"); break;
         case Operation::scatter: {
             const Layout l(n, piece);
             if (equal) {

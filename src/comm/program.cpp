@@ -108,23 +108,17 @@ std::int64_t piece_count(const Spec& spec, int from, int to) {
 std::int64_t input_elements(const Spec& spec, int rank) {
     std::int64_t sum = 0;
     switch (spec.operation) {
-        case Operation::broadcast:
-            return rank == spec.root ? spec.counts[0] : 0;
+        case Operation::broadcast: return rank == spec.root ? spec.counts[0] : 0;
         case Operation::reduce:
-        case Operation::all_reduce:
-            return spec.counts[0];
-        case Operation::scatter:
-            return rank == spec.root ? sum_of_pieces(spec) : 0;
-        case Operation::reduce_scatter:
-            return sum_of_pieces(spec);
+        case Operation::all_reduce: return spec.counts[0];
+        case Operation::scatter: return rank == spec.root ? sum_of_pieces(spec) : 0;
+        case Operation::reduce_scatter: return sum_of_pieces(spec);
         case Operation::gather:
-        case Operation::all_gather:
-            return piece_count(spec, rank);
+        case Operation::all_gather: return piece_count(spec, rank);
         case Operation::all_to_all:
             for (int to = 0; to < spec.size; ++to) sum += piece_count(spec, rank, to);
             return sum;
-        default:
-            return 0;
+        default: return 0;
     }
 }
 
@@ -132,22 +126,16 @@ std::int64_t output_elements(const Spec& spec, int rank) {
     std::int64_t sum = 0;
     switch (spec.operation) {
         case Operation::broadcast:
-        case Operation::all_reduce:
-            return spec.counts[0];
-        case Operation::reduce:
-            return rank == spec.root ? spec.counts[0] : 0;
-        case Operation::gather:
-            return rank == spec.root ? sum_of_pieces(spec) : 0;
-        case Operation::all_gather:
-            return sum_of_pieces(spec);
+        case Operation::all_reduce: return spec.counts[0];
+        case Operation::reduce: return rank == spec.root ? spec.counts[0] : 0;
+        case Operation::gather: return rank == spec.root ? sum_of_pieces(spec) : 0;
+        case Operation::all_gather: return sum_of_pieces(spec);
         case Operation::scatter:
-        case Operation::reduce_scatter:
-            return piece_count(spec, rank);
+        case Operation::reduce_scatter: return piece_count(spec, rank);
         case Operation::all_to_all:
             for (int from = 0; from < spec.size; ++from) sum += piece_count(spec, from, rank);
             return sum;
-        default:
-            return 0;
+        default: return 0;
     }
 }
 

@@ -50,7 +50,7 @@ class Reader {
         } catch (const toml::parse_error& error) {
             const auto at = error.source().begin;
             throw UserError("{}: not valid TOML (column {}): {}", place(at.line), at.column, error.description());
-}
+        }
         for (auto&& [name, node] : table) read_section(name.str(), node);
         if (!job_.data.path.empty() && path_.has_parent_path()) {
             const std::filesystem::path data(job_.data.path);

@@ -73,7 +73,8 @@ Arena::Arena(std::int64_t capacity) : capacity_(capacity) {
     void* range = mmap(nullptr, static_cast<std::size_t>(capacity), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED)
-        throw UserError("cannot reserve {} bytes of address space: {} (is ulimit -v set?)", capacity, std::strerror(errno));
+        throw UserError("cannot reserve {} bytes of address space: {} (is ulimit -v set?)", capacity,
+                        std::strerror(errno));
     // Large pages where the system has them: fewer TLB misses in the products. Advice only, so its failure is none.
     madvise(range, static_cast<std::size_t>(capacity), MADV_HUGEPAGE);
     base_ = static_cast<std::byte*>(range);
@@ -86,9 +87,10 @@ Arena::~Arena() {
 void* Arena::allocate(std::int64_t bytes) {
     const std::int64_t offset = allocator_.allocate(bytes);
     if (allocator_.peak_extent() > capacity_)
-        throw UserError("this rank needs more than the {:.1f} GiB of memory of this machine: make model, microbatch or "
-                        "sequence smaller",
-                        static_cast<double>(capacity_) / (1 << 30));
+        throw UserError(
+            "this rank needs more than the {:.1f} GiB of memory of this machine: make model, microbatch or "
+            "sequence smaller",
+            static_cast<double>(capacity_) / (1 << 30));
     return base_ + offset;
 }
 

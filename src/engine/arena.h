@@ -13,13 +13,14 @@ inline constexpr std::int64_t kAlignment = 64;  // of every block, in bytes: a c
 
 class OffsetAllocator {
   public:
-    // The lowest best-fitting free block, else the end of the range. Deterministic: the same calls give the same offsets.
+    // The lowest best-fitting free block, else the end of the range. Deterministic: the same calls give the same
+    // offsets.
     std::int64_t allocate(std::int64_t bytes);
     void free(std::int64_t offset, std::int64_t bytes);
 
-    std::int64_t live_bytes() const { return live_; }           // as asked for
+    std::int64_t live_bytes() const { return live_; }  // as asked for
     std::int64_t peak_live_bytes() const { return peak_live_; }
-    std::int64_t peak_extent() const { return peak_extent_; }   // the highest end of any block
+    std::int64_t peak_extent() const { return peak_extent_; }  // the highest end of any block
     void reset_peak();
 
   private:

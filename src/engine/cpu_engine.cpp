@@ -15,7 +15,8 @@ int team_size(int local_ranks) {
 
 CpuEngine::CpuEngine(const Mesh& mesh, comm::Communicator& world, int team)
     : Engine(mesh, world.rank(), world.transport()), world_(world), team_(team), arena_(physical_memory()) {
-    CLEAVE_CHECK(world.size() == mesh.world_size(), "a mesh of {} ranks on a world of {}", mesh.world_size(), world.size());
+    CLEAVE_CHECK(world.size() == mesh.world_size(), "a mesh of {} ranks on a world of {}", mesh.world_size(),
+                 world.size());
     omp_set_num_threads(team);
 }
 
@@ -65,7 +66,8 @@ std::shared_ptr<void> CpuEngine::start(const Exchange& exchange) {
     pack(exchange, mesh(), rank());
     const Tensor& from = exchange.send ? exchange.send : exchange.input;
     const Tensor& to = exchange.receive ? exchange.receive : exchange.output;
-    auto handle = group(exchange.axes).start(spec_of(exchange, mesh(), rank()), from.view().data, to.view().data, from.dtype());
+    auto handle =
+        group(exchange.axes).start(spec_of(exchange, mesh(), rank()), from.view().data, to.view().data, from.dtype());
     return std::make_shared<comm::Handle>(std::move(handle));
 }
 

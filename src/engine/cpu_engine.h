@@ -1,6 +1,6 @@
-// The engine that executes: kernels on the rank's team of threads, transitions through its communicators, memory from an
-// arena. While kernels run, collectives in flight are moved along between launches.
-// Thread rule: one rank's thread; that thread's team size is set by the constructor.
+// The engine that executes: kernels on the rank's team of threads, transitions through its communicators, memory from
+// an arena. While kernels run, collectives in flight are moved along between launches. Thread rule: one rank's thread;
+// that thread's team size is set by the constructor.
 #pragma once
 
 #include <map>

@@ -98,7 +98,8 @@ Signature::Result checked_rule(const kernels::Kernel& kernel, std::span<const Te
     if (!result.refused.empty()) {
         std::string text;
         for (const Tensor& tensor : inputs)
-            text += fmt::format("\n    {} {} {}", tensor.name(), to_string(tensor.shape()), to_string(tensor.layout(), mesh));
+            text += fmt::format("\n    {} {} {}", tensor.name(), to_string(tensor.shape()),
+                                to_string(tensor.layout(), mesh));
         CLEAVE_CHECK(false, "kernel {} ({}) refuses its inputs: {}{}", kernel.name(), kernel.signature().text(),
                      result.refused, text);
     }
@@ -113,8 +114,9 @@ void Engine::launch(const kernels::Kernel& kernel, Tensors inputs, Tensors outpu
     const auto rule = checked_rule(kernel, in, mesh_);
     CLEAVE_CHECK(rule.outputs.size() == out.size(), "kernel {} has {} outputs", kernel.name(), rule.outputs.size());
     for (std::size_t i = 0; i < out.size(); ++i)
-        CLEAVE_CHECK(rule.outputs[i] == out[i].layout(), "kernel {}: output {} is {}, but its rule gives {}", kernel.name(),
-                     out[i].name(), to_string(out[i].layout(), mesh_), to_string(rule.outputs[i], mesh_));
+        CLEAVE_CHECK(rule.outputs[i] == out[i].layout(), "kernel {}: output {} is {}, but its rule gives {}",
+                     kernel.name(), out[i].name(), to_string(out[i].layout(), mesh_),
+                     to_string(rule.outputs[i], mesh_));
     launch_checked(kernel, in, out);
 }
 
@@ -179,13 +181,14 @@ std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, 
         exchange.action = Action::nothing;
         return std::make_shared<PendingTransition>(std::move(exchange), nullptr, -1);
     }
-    exchange.output = in_place ? tensor.relabelled(to) : alloc(tensor.name(), tensor.shape(), to, tensor.dtype(), tensor.kind());
+    exchange.output =
+        in_place ? tensor.relabelled(to) : alloc(tensor.name(), tensor.shape(), to, tensor.dtype(), tensor.kind());
     const double begin = trace_.now();
     if (!communicates(exchange.action)) {
         run_local(exchange);
         if (trace_.on())
-            record({EventType::local, std::string(name_of(exchange.action)), tensor.name(), exchange.output.view().bytes(),
-                    0, 0, begin, trace_.now()});
+            record({EventType::local, std::string(name_of(exchange.action)), tensor.name(),
+                    exchange.output.view().bytes(), 0, 0, begin, trace_.now()});
         exchange.input = {};
         return std::make_shared<PendingTransition>(std::move(exchange), nullptr, -1);
     }
@@ -194,7 +197,8 @@ std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, 
             return alloc(name, {elements}, {}, tensor.dtype(), MemoryKind::communication);
         };
         if (exchange.action != Action::all_gather) exchange.send = buffer("send", tensor.view().elements());
-        if (exchange.action != Action::reduce_scatter) exchange.receive = buffer("receive", exchange.output.view().elements());
+        if (exchange.action != Action::reduce_scatter)
+            exchange.receive = buffer("receive", exchange.output.view().elements());
     }
     const std::int64_t number = exchanges_++;
     auto token = start(exchange);

@@ -6,9 +6,8 @@
 //     read, write  a scalar to the host that steers it; host data into a tensor
 //     mark         a named point in the trace
 //
-// Engine checks, accounts (ledger) and records (trace); CpuEngine executes, VirtualEngine executes nothing. Both therefore
-// run the same program in the same order.
-// Thread rule: an engine belongs to one rank's thread.
+// Engine checks, accounts (ledger) and records (trace); CpuEngine executes, VirtualEngine executes nothing. Both
+// therefore run the same program in the same order. Thread rule: an engine belongs to one rank's thread.
 #pragma once
 
 #include <initializer_list>
@@ -40,7 +39,8 @@ class PendingTransition;
 
 class Engine {
   public:
-    Engine(const Mesh& mesh, int rank, comm::TransportKind transport) : mesh_(mesh), rank_(rank), transport_(transport) {}
+    Engine(const Mesh& mesh, int rank, comm::TransportKind transport)
+        : mesh_(mesh), rank_(rank), transport_(transport) {}
     virtual ~Engine() = default;
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
@@ -60,13 +60,14 @@ class Engine {
     // Into tensors that exist: their layouts must be those that the kernel's rule gives.
     void launch(const kernels::Kernel& kernel, Tensors inputs, Tensors outputs);
     // Into new tensors, whose layouts come from the rule.
-    std::vector<Tensor> create(const kernels::Kernel& kernel, Tensors inputs, std::initializer_list<OutputSpec> outputs);
+    std::vector<Tensor> create(const kernels::Kernel& kernel, Tensors inputs,
+                               std::initializer_list<OutputSpec> outputs);
     Tensor create(const kernels::Kernel& kernel, Tensors inputs, const OutputSpec& output) {
         return create(kernel, inputs, std::initializer_list<OutputSpec>{output}).front();
     }
 
-    // The same value in another layout. Along the axes that change, one and the same action must be asked for (they then
-    // form one group), or several transitions must be written.
+    // The same value in another layout. Along the axes that change, one and the same action must be asked for (they
+    // then form one group), or several transitions must be written.
     Tensor transition(const Tensor& tensor, const Layout& to);
     std::shared_ptr<PendingTransition> start_transition(const Tensor& tensor, const Layout& to);
     // As start_transition, the result in the place of the input (all_reduce only, where input and output are alike).

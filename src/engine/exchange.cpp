@@ -50,7 +50,8 @@ void copy_box(const void* source, const Box& source_box, void* target, const Box
     for (std::size_t d = 0; d < split; ++d) index[d] = box[d].begin;
     for (;;) {
         std::memcpy(static_cast<std::byte*>(target) + offset_in(target_box, index),
-                    static_cast<const std::byte*>(source) + offset_in(source_box, index), static_cast<std::size_t>(run));
+                    static_cast<const std::byte*>(source) + offset_in(source_box, index),
+                    static_cast<std::size_t>(run));
         std::size_t d = split;
         while (d > 0 && ++index[d - 1] == box[d - 1].end) {
             index[d - 1] = box[d - 1].begin;

@@ -26,7 +26,8 @@ struct Exchange {
     Tensor receive;
 };
 
-// The collective that the exchange asks of its group: operation and every rank's counts, the algorithm left to be chosen.
+// The collective that the exchange asks of its group: operation and every rank's counts, the algorithm left to be
+// chosen.
 comm::Spec spec_of(const Exchange& exchange, const Mesh& mesh, int rank);
 
 // True where the cut dim is not the outermost of the local pieces, so that they do not lie one after the other.

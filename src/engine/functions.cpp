@@ -90,28 +90,30 @@ Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_
     return y;
 }
 
-Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name) {
+Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon,
+                  std::string_view name) {
     Engine& engine = tape.engine();
     Shape rows = x.shape();
     rows = Shape(std::span(rows.begin(), static_cast<std::size_t>(rows.rank() - 1)));
     const DType statistics = accumulator_of(x.dtype());
-    auto outputs = engine.create(kernels::LayerNorm{epsilon}, {x, gain.value, bias.value},
-                                 {{name, x.shape(), x.dtype()}, {"mean", rows, statistics}, {"rstd", rows, statistics}});
+    auto outputs =
+        engine.create(kernels::LayerNorm{epsilon}, {x, gain.value, bias.value},
+                      {{name, x.shape(), x.dtype()}, {"mean", rows, statistics}, {"rstd", rows, statistics}});
     Tensor y = outputs[0];
     if (!tape.recording()) return y;
-    tape.record({y},
-                [&tape, &engine, &gain, &bias, x, mean = outputs[1], rstd = outputs[2]](Gradients gradients) {
-                    const Tensor& dy = gradients[0];
-                    tape.add_gradient(Tape::ref(x), engine.create(kernels::LayerNormBackwardInput{},
-                                                                  {dy, x, gain.value, mean, rstd},
-                                                                  {x.name(), x.shape(), x.dtype()}));
-                    tape.use(gain, [&engine, &gain, &bias, x, mean, rstd, dy] {
-                        engine.launch(kernels::LayerNormBackwardWeight{}, {dy, x, mean, rstd},
-                                      {gain.gradient, bias.gradient});
-                    });
-                    tape.use(bias, [] {});  // the gain's half has added both
-                },
-                {&gain, &bias});
+    tape.record(
+        {y},
+        [&tape, &engine, &gain, &bias, x, mean = outputs[1], rstd = outputs[2]](Gradients gradients) {
+            const Tensor& dy = gradients[0];
+            tape.add_gradient(Tape::ref(x),
+                              engine.create(kernels::LayerNormBackwardInput{}, {dy, x, gain.value, mean, rstd},
+                                            {x.name(), x.shape(), x.dtype()}));
+            tape.use(gain, [&engine, &gain, &bias, x, mean, rstd, dy] {
+                engine.launch(kernels::LayerNormBackwardWeight{}, {dy, x, mean, rstd}, {gain.gradient, bias.gradient});
+            });
+            tape.use(bias, [] {});  // the gain's half has added both
+        },
+        {&gain, &bias});
     return y;
 }
 
@@ -125,9 +127,9 @@ Tensor rms_norm(Tape& tape, const Tensor& x, Parameter& gain, double epsilon, st
     tape.record({y},
                 [&tape, &engine, &gain, x, rstd = outputs[1]](Gradients gradients) {
                     const Tensor& dy = gradients[0];
-                    tape.add_gradient(Tape::ref(x), engine.create(kernels::RmsNormBackwardInput{},
-                                                                  {dy, x, gain.value, rstd},
-                                                                  {x.name(), x.shape(), x.dtype()}));
+                    tape.add_gradient(Tape::ref(x),
+                                      engine.create(kernels::RmsNormBackwardInput{}, {dy, x, gain.value, rstd},
+                                                    {x.name(), x.shape(), x.dtype()}));
                     tape.use(gain, [&engine, &gain, x, rstd, dy] {
                         engine.launch(kernels::RmsNormBackwardWeight{}, {dy, x, rstd}, {gain.gradient});
                     });
@@ -141,8 +143,8 @@ Tensor gelu(Tape& tape, const Tensor& x, std::string_view name) {
     Tensor y = engine.create(kernels::Gelu{}, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
     tape.record({y}, [&tape, &engine, x](Gradients gradients) {
-        tape.add_gradient(Tape::ref(x), engine.create(kernels::GeluBackward{}, {gradients[0], x},
-                                                      {x.name(), x.shape(), x.dtype()}));
+        tape.add_gradient(Tape::ref(x),
+                          engine.create(kernels::GeluBackward{}, {gradients[0], x}, {x.name(), x.shape(), x.dtype()}));
     });
     return y;
 }
@@ -175,11 +177,12 @@ Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name) {
     const kernels::Rotary forward(base);
     Tensor y = engine.create(forward, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
-    tape.record({y}, [&tape, &engine, forward, x = Tape::ref(x), shape = x.shape(), dtype = x.dtype()](Gradients gradients) {
-        kernels::Rotary backward = forward;
-        backward.inverse = true;
-        tape.add_gradient(x, engine.create(backward, {gradients[0]}, {gradients[0].name(), shape, dtype}));
-    });
+    tape.record({y},
+                [&tape, &engine, forward, x = Tape::ref(x), shape = x.shape(), dtype = x.dtype()](Gradients gradients) {
+                    kernels::Rotary backward = forward;
+                    backward.inverse = true;
+                    tape.add_gradient(x, engine.create(backward, {gradients[0]}, {gradients[0].name(), shape, dtype}));
+                });
     return y;
 }
 
@@ -193,7 +196,8 @@ Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, dou
     if (!tape.recording()) return loss;
     tape.record({loss}, [&tape, &engine, scale, logits, labels, lse = outputs[1]](Gradients gradients) {
         Tensor in_place = logits.relabelled(logits.layout().dual());
-        engine.launch(kernels::CrossEntropyBackward{scale, kIgnoredLabel}, {gradients[0], logits, lse, labels}, {in_place});
+        engine.launch(kernels::CrossEntropyBackward{scale, kIgnoredLabel}, {gradients[0], logits, lse, labels},
+                      {in_place});
         tape.add_gradient(Tape::ref(logits), std::move(in_place));
     });
     return loss;

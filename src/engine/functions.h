@@ -46,6 +46,8 @@ Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, dou
 Tensor transition(Tape& tape, const Tensor& x, const Layout& to);
 
 // f32 for f32 and bf16, f64 for f64.
-constexpr DType accumulator_of(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+constexpr DType accumulator_of(DType dtype) {
+    return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
 
 }  // namespace cleave

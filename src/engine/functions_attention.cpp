@@ -47,11 +47,9 @@ Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, 
     const Result result = forward(engine, q, k, v, name);
     if (!tape.recording()) return result.output;
     tape.record({result.output}, [&tape, &engine, q, k, v, result](std::span<const Tensor> gradients) {
-        auto inputs = engine.create(kernels::AttentionBackward{true, scale_of(q)},
-                                    {gradients[0], q, k, v, result.output, result.lse},
-                                    {{q.name(), q.shape(), q.dtype()},
-                                     {k.name(), k.shape(), k.dtype()},
-                                     {v.name(), v.shape(), v.dtype()}});
+        auto inputs = engine.create(
+            kernels::AttentionBackward{true, scale_of(q)}, {gradients[0], q, k, v, result.output, result.lse},
+            {{q.name(), q.shape(), q.dtype()}, {k.name(), k.shape(), k.dtype()}, {v.name(), v.shape(), v.dtype()}});
         tape.add_gradient(Tape::ref(q), std::move(inputs[0]));
         tape.add_gradient(Tape::ref(k), std::move(inputs[1]));
         tape.add_gradient(Tape::ref(v), std::move(inputs[2]));

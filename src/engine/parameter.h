@@ -9,8 +9,8 @@
 namespace cleave {
 
 struct Parameter {
-    std::string name;         // the Hugging Face name
-    Shape shape;              // factored, for instance c_attn [width, 3, heads, head width]
+    std::string name;  // the Hugging Face name
+    Shape shape;       // factored, for instance c_attn [width, 3, heads, head width]
     Layout layout;
     bool decays = true;       // weight decay applies (matrices; not norms and biases)
     double initial_mean = 0;  // normal(mean, deviation); deviation 0 is a constant

@@ -1,14 +1,15 @@
 // The tape records differentiable functions as they run and runs their backward halves in reverse order.
 //
-// A function's backward is two halves: the *input half* turns the gradients of its outputs into those of its inputs; the
-// *weight half* is a list of closures, one per use of a parameter, that add into the parameter's gradient. They run
-// together, or the weight halves are kept for later (zero-bubble pipelines). A weight that is used twice has two closures.
+// A function's backward is two halves: the *input half* turns the gradients of its outputs into those of its inputs;
+// the *weight half* is a list of closures, one per use of a parameter, that add into the parameter's gradient. They run
+// together, or the weight halves are kept for later (zero-bubble pipelines). A weight that is used twice has two
+// closures.
 //
-// Placements follow the duals: the gradient of a value is placed as the dual of the value's layout (checked). Parameters
-// are leaves: their gradients stay in the dual of the parameter's layout until the schedule's `reduce`.
+// Placements follow the duals: the gradient of a value is placed as the dual of the value's layout (checked).
+// Parameters are leaves: their gradients stay in the dual of the parameter's layout until the schedule's `reduce`.
 //
-// The tape keeps no value alive: a function saves what its backward needs in its closures, and they go with the closures.
-// Thread rule: one rank's thread.
+// The tape keeps no value alive: a function saves what its backward needs in its closures, and they go with the
+// closures. Thread rule: one rank's thread.
 #pragma once
 
 #include <functional>
@@ -38,11 +39,13 @@ class Tape {
     static Ref ref(const Tensor& tensor) { return {tensor.id(), tensor.layout()}; }
 
     using WeightHalf = std::function<void()>;
-    // `gradients`: those of the function's outputs, in the order of record(); empty tensors where nothing used an output.
+    // `gradients`: those of the function's outputs, in the order of record(); empty tensors where nothing used an
+    // output.
     using InputHalf = std::function<void(std::span<const Tensor> gradients)>;
     void record(std::initializer_list<Tensor> outputs, InputHalf half, std::initializer_list<Parameter*> uses = {});
 
-    // For input halves. Adds `gradient` to what the value has collected; ignored where no recorded function produced it.
+    // For input halves. Adds `gradient` to what the value has collected; ignored where no recorded function produced
+    // it.
     void add_gradient(const Ref& value, Tensor gradient);
     bool wants_gradient(const Ref& value) const { return values_.count(value.id) != 0; }
     // One use of a parameter: `half` adds its part to parameter.gradient, now or with the other weight halves.

@@ -43,7 +43,7 @@ class Tensor {
 
     explicit operator bool() const { return body_ != nullptr; }
     const std::string& name() const { return body_->name; }
-    const Shape& shape() const { return body_->view.global; }      // global
+    const Shape& shape() const { return body_->view.global; }  // global
     const Shape& local_shape() const { return body_->view.shape; }
     const Layout& layout() const { return body_->layout; }
     DType dtype() const { return body_->view.dtype; }
@@ -53,7 +53,8 @@ class Tensor {
     // No other tensor shares the storage.
     bool owns_storage_alone() const { return body_.use_count() == 1 && body_->storage.use_count() == 1; }
 
-    // The same piece under another layout: for in-place transitions and kernels, whose rule has been checked by the engine.
+    // The same piece under another layout: for in-place transitions and kernels, whose rule has been checked by the
+    // engine.
     Tensor relabelled(const Layout& layout) const;
     // The slice at `index` of dim `dim`, which must not be cut: one dim fewer, the storage shared.
     Tensor select(int dim, std::int64_t index) const;

@@ -69,8 +69,8 @@ std::string chrome_events(int rank, const std::vector<Event>& events) {
     std::map<std::string, double> issued;  // by detail, which numbers the operation
     for (const Event& event : events) {
         if (event.type == EventType::mark) {
-            add(fmt::format(R"({{"ph":"i","s":"t","pid":{},"tid":0,"name":"{}","ts":{:.3f}}})", rank, escaped(event.name),
-                            event.begin * kMicro));
+            add(fmt::format(R"({{"ph":"i","s":"t","pid":{},"tid":0,"name":"{}","ts":{:.3f}}})", rank,
+                            escaped(event.name), event.begin * kMicro));
             continue;
         }
         add(span(rank, 0, name_of(event.type), event, event.begin));

@@ -22,9 +22,9 @@ std::string_view name_of(EventType type);
 
 struct Event {
     EventType type;
-    std::string name;            // of the kernel, the collective, the mark
-    std::string detail;          // what it works on
-    std::int64_t bytes = 0;      // launch: read and written; issue: sent by this rank
+    std::string name;        // of the kernel, the collective, the mark
+    std::string detail;      // what it works on
+    std::int64_t bytes = 0;  // launch: read and written; issue: sent by this rank
     double flops = 0;
     std::int64_t live_bytes = 0;  // the ledger's total after the event
     double begin = 0;             // seconds since the trace began; 0 on the virtual engine
@@ -46,8 +46,8 @@ class Trace {
     std::vector<Event> events_;
 };
 
-// For ui.perfetto.dev or chrome://tracing: one rank's events as a process with a thread for its kernels, one for what is in
-// flight and a counter of live memory (a fragment), and the fragments of all ranks as one JSON document.
+// For ui.perfetto.dev or chrome://tracing: one rank's events as a process with a thread for its kernels, one for what
+// is in flight and a counter of live memory (a fragment), and the fragments of all ranks as one JSON document.
 std::string chrome_events(int rank, const std::vector<Event>& events);
 std::string chrome_trace(const std::vector<std::string>& fragments);
 

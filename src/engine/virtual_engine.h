@@ -1,6 +1,6 @@
-// The engine without storage: the same program, checked, accounted and recorded, nothing executed. Memory peaks come from
-// the same ledger, and the extent of the arena from the same allocator.
-// Thread rule: one rank's thread; ranks may be run one after the other.
+// The engine without storage: the same program, checked, accounted and recorded, nothing executed. Memory peaks come
+// from the same ledger, and the extent of the arena from the same allocator. Thread rule: one rank's thread; ranks may
+// be run one after the other.
 #pragma once
 
 #include "engine/arena.h"

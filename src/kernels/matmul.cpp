@@ -56,9 +56,7 @@ Problem problem_of(const MatMul& matmul, Views inputs, Views outputs) {
         p.output = joined(x, x_kept, x_kept + kept, w, w_kept, w_kept + rw - c);
     };
     switch (matmul.form) {
-        case MatMul::Form::nn:
-            set(0, rx - c, c, 0);
-            break;
+        case MatMul::Form::nn: set(0, rx - c, c, 0); break;
         case MatMul::Form::nt:
             set(0, rx - c, 0, rw - c);
             p.gemm.b_transposed = true;
@@ -85,12 +83,9 @@ const Signature& MatMul::signature() const {
         return Signature("x[m.. k..] w[n.. k..] + b[n..] -> y[m.. n..]", {{'k', c}});
     });
     switch (form) {
-        case Form::nn:
-            return at_width(bias ? nn_bias : nn, contracted);
-        case Form::nt:
-            return at_width(bias ? nt_bias : nt, contracted);
-        case Form::tn:
-            break;
+        case Form::nn: return at_width(bias ? nn_bias : nn, contracted);
+        case Form::nt: return at_width(bias ? nt_bias : nt, contracted);
+        case Form::tn: break;
     }
     CLEAVE_CHECK(!bias, "a product of form tn takes no bias");
     return at_width(tn, contracted);

@@ -60,14 +60,10 @@ void tile_product(TileA<A> a, const A* b, std::int64_t b_stride, A* c, std::int6
     for (; vectors >= 4; vectors -= 4, b += 4 * kLanes, c += 4 * kLanes)
         tile_rows<A, 4>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
     switch (vectors) {
-        case 3:
-            return tile_rows<A, 3>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
-        case 2:
-            return tile_rows<A, 2>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
-        case 1:
-            return tile_rows<A, 1>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
-        default:
-            return;
+        case 3: return tile_rows<A, 3>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+        case 2: return tile_rows<A, 2>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+        case 1: return tile_rows<A, 1>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+        default: return;
     }
 }
 

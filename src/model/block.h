@@ -1,7 +1,6 @@
-// Transformer blocks: x + attention(norm(x)), then x + mlp(norm(x)) (pre-norm). They read like the paper; what is cut over
-// which ranks is in the layouts of their parameters and inputs, not here.
-// Shapes: b batch, t tokens, c width, h heads, g key-value heads, d head width, f mlp width.
-// Thread rule: one rank's thread.
+// Transformer blocks: x + attention(norm(x)), then x + mlp(norm(x)) (pre-norm). They read like the paper; what is cut
+// over which ranks is in the layouts of their parameters and inputs, not here. Shapes: b batch, t tokens, c width, h
+// heads, g key-value heads, d head width, f mlp width. Thread rule: one rank's thread.
 #pragma once
 
 #include <memory>
@@ -22,16 +21,19 @@ class Block {
 };
 
 // Radford et al. 2019, as in Hugging Face's modeling_gpt2: `prefix` is "transformer.h.<layer>.".
-std::unique_ptr<Block> make_gpt2_block(const ModelConfig& config, const ModelLayouts& layouts, const std::string& prefix);
+std::unique_ptr<Block> make_gpt2_block(const ModelConfig& config, const ModelLayouts& layouts,
+                                       const std::string& prefix);
 // Touvron et al. 2023, as in Hugging Face's modeling_llama: `prefix` is "model.layers.<layer>.".
-std::unique_ptr<Block> make_llama_block(const ModelConfig& config, const ModelLayouts& layouts, const std::string& prefix);
+std::unique_ptr<Block> make_llama_block(const ModelConfig& config, const ModelLayouts& layouts,
+                                        const std::string& prefix);
 
 // Declares a parameter: matrices and tables decay, norms and biases do not.
 Parameter make_weight(std::string name, const Shape& shape, const ModelLayouts& layouts, double deviation);
 Parameter make_gain(std::string name, std::int64_t width, const ModelLayouts& layouts);
 Parameter make_bias(std::string name, const Shape& shape, const ModelLayouts& layouts);
 
-// The deviation of a projection into the residual stream: each block adds two of them (Radford et al. 2019, section 2.3).
+// The deviation of a projection into the residual stream: each block adds two of them (Radford et al. 2019,
+// section 2.3).
 double residual_deviation(const ModelConfig& config);
 
 }  // namespace cleave

@@ -11,9 +11,11 @@ class Gpt2Block final : public Block {
         : epsilon_(c.norm_epsilon),
           ln_1_gain_(make_gain(prefix + "ln_1.weight", c.width, at)),
           ln_1_bias_(make_bias(prefix + "ln_1.bias", {c.width}, at)),
-          qkv_(make_weight(prefix + "attn.c_attn.weight", {c.width, 3, c.heads, c.head_width()}, at, c.initial_deviation)),
+          qkv_(make_weight(prefix + "attn.c_attn.weight", {c.width, 3, c.heads, c.head_width()}, at,
+                           c.initial_deviation)),
           qkv_bias_(make_bias(prefix + "attn.c_attn.bias", {3, c.heads, c.head_width()}, at)),
-          out_(make_weight(prefix + "attn.c_proj.weight", {c.heads, c.head_width(), c.width}, at, residual_deviation(c))),
+          out_(make_weight(prefix + "attn.c_proj.weight", {c.heads, c.head_width(), c.width}, at,
+                           residual_deviation(c))),
           out_bias_(make_bias(prefix + "attn.c_proj.bias", {c.width}, at)),
           ln_2_gain_(make_gain(prefix + "ln_2.weight", c.width, at)),
           ln_2_bias_(make_bias(prefix + "ln_2.bias", {c.width}, at)),
@@ -28,8 +30,8 @@ class Gpt2Block final : public Block {
     }
 
     std::vector<Parameter*> parameters() override {
-        return {&ln_1_gain_, &ln_1_bias_, &qkv_,     &qkv_bias_, &out_,  &out_bias_,
-                &ln_2_gain_, &ln_2_bias_, &up_, &up_bias_,  &down_, &down_bias_};
+        return {&ln_1_gain_, &ln_1_bias_, &qkv_, &qkv_bias_, &out_,  &out_bias_,
+                &ln_2_gain_, &ln_2_bias_, &up_,  &up_bias_,  &down_, &down_bias_};
     }
 
   private:
@@ -37,8 +39,8 @@ class Gpt2Block final : public Block {
 
     Tensor attention_branch(Tape& tape, const Tensor& x) {
         const Tensor normed = layer_norm(tape, x, ln_1_gain_, ln_1_bias_, epsilon_, "ln_1");
-        const Tensor qkv = linear(tape, normed, qkv_, &qkv_bias_, kForm, 1, "qkv");     // [b t 3 h d]
-        const Tensor mixed = attention_packed(tape, qkv, "attention");                  // [b t h d]
+        const Tensor qkv = linear(tape, normed, qkv_, &qkv_bias_, kForm, 1, "qkv");      // [b t 3 h d]
+        const Tensor mixed = attention_packed(tape, qkv, "attention");                   // [b t h d]
         return linear(tape, mixed, out_, &out_bias_, kForm, 2, "attention projection");  // [b t c]
     }
 
@@ -59,7 +61,8 @@ class Gpt2Block final : public Block {
 
 }  // namespace
 
-std::unique_ptr<Block> make_gpt2_block(const ModelConfig& config, const ModelLayouts& layouts, const std::string& prefix) {
+std::unique_ptr<Block> make_gpt2_block(const ModelConfig& config, const ModelLayouts& layouts,
+                                       const std::string& prefix) {
     return std::make_unique<Gpt2Block>(config, layouts, prefix);
 }
 

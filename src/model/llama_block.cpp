@@ -11,7 +11,8 @@ class LlamaBlock final : public Block {
         : epsilon_(c.norm_epsilon),
           rope_base_(c.rope_base),
           attention_gain_(make_gain(prefix + "input_layernorm.weight", c.width, at)),
-          q_(make_weight(prefix + "self_attn.q_proj.weight", {c.heads, c.head_width(), c.width}, at, c.initial_deviation)),
+          q_(make_weight(prefix + "self_attn.q_proj.weight", {c.heads, c.head_width(), c.width}, at,
+                         c.initial_deviation)),
           k_(make_weight(prefix + "self_attn.k_proj.weight", {c.key_value_heads(), c.head_width(), c.width}, at,
                          c.initial_deviation)),
           v_(make_weight(prefix + "self_attn.v_proj.weight", {c.key_value_heads(), c.head_width(), c.width}, at,
@@ -37,9 +38,11 @@ class LlamaBlock final : public Block {
 
     Tensor attention_branch(Tape& tape, const Tensor& x) {
         const Tensor normed = rms_norm(tape, x, attention_gain_, epsilon_, "attention norm");
-        const Tensor q = rotary(tape, linear(tape, normed, q_, nullptr, kForm, 1, "q"), rope_base_, "q rotated");  // [b t h d]
-        const Tensor k = rotary(tape, linear(tape, normed, k_, nullptr, kForm, 1, "k"), rope_base_, "k rotated");  // [b t g d]
-        const Tensor v = linear(tape, normed, v_, nullptr, kForm, 1, "v");                                         // [b t g d]
+        const Tensor q =
+            rotary(tape, linear(tape, normed, q_, nullptr, kForm, 1, "q"), rope_base_, "q rotated");  // [b t h d]
+        const Tensor k =
+            rotary(tape, linear(tape, normed, k_, nullptr, kForm, 1, "k"), rope_base_, "k rotated");  // [b t g d]
+        const Tensor v = linear(tape, normed, v_, nullptr, kForm, 1, "v");                            // [b t g d]
         return linear(tape, attention(tape, q, k, v, "attention"), out_, nullptr, kForm, 2, "attention projection");
     }
 
@@ -60,7 +63,8 @@ class LlamaBlock final : public Block {
 
 }  // namespace
 
-std::unique_ptr<Block> make_llama_block(const ModelConfig& config, const ModelLayouts& layouts, const std::string& prefix) {
+std::unique_ptr<Block> make_llama_block(const ModelConfig& config, const ModelLayouts& layouts,
+                                        const std::string& prefix) {
     return std::make_unique<LlamaBlock>(config, layouts, prefix);
 }
 

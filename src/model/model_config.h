@@ -15,12 +15,12 @@ struct ModelConfig {
     Family family = Family::gpt2;
     std::int64_t layers = 4;
     std::int64_t heads = 4;
-    std::int64_t kv_heads = 0;        // llama: heads of K and V; 0 = as many as heads
+    std::int64_t kv_heads = 0;  // llama: heads of K and V; 0 = as many as heads
     std::int64_t width = 128;
-    std::int64_t mlp_width = 0;       // 0 = 4 x width (gpt2), 8/3 x width rounded up to a multiple of 32 (llama)
-    std::int64_t context = 64;        // tokens in a training sequence; gpt2: rows of the position table
-    std::int64_t vocabulary = 0;      // 0 = the tokenizer's
-    bool tied_embeddings = true;      // the output projection is the token embedding
+    std::int64_t mlp_width = 0;   // 0 = 4 x width (gpt2), 8/3 x width rounded up to a multiple of 32 (llama)
+    std::int64_t context = 64;    // tokens in a training sequence; gpt2: rows of the position table
+    std::int64_t vocabulary = 0;  // 0 = the tokenizer's
+    bool tied_embeddings = true;  // the output projection is the token embedding
     double norm_epsilon = 1e-5;
     double rope_base = 10000.0;       // llama
     double initial_deviation = 0.02;  // of weights; projections into the residual stream: / sqrt(2 x layers)

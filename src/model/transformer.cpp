@@ -10,7 +10,8 @@ Transformer::Transformer(Engine& engine, const ModelConfig& config, const ModelL
     const bool gpt2 = c.family == Family::gpt2;
     const std::string root = gpt2 ? "transformer." : "model.";
     const Shape table{c.vocabulary, c.width};
-    token_table_ = make_weight(root + (gpt2 ? "wte.weight" : "embed_tokens.weight"), table, layouts_, c.initial_deviation);
+    token_table_ =
+        make_weight(root + (gpt2 ? "wte.weight" : "embed_tokens.weight"), table, layouts_, c.initial_deviation);
     if (gpt2) position_table_ = make_weight(root + "wpe.weight", {c.context, c.width}, layouts_, c.initial_deviation);
     for (std::int64_t layer = 0; layer < c.layers; ++layer)
         blocks_.push_back(gpt2 ? make_gpt2_block(c, layouts_, fmt::format("{}h.{}.", root, layer))
@@ -20,11 +21,12 @@ Transformer::Transformer(Engine& engine, const ModelConfig& config, const ModelL
     if (!c.tied_embeddings) output_ = make_weight("lm_head.weight", table, layouts_, c.initial_deviation);
 
     for (Parameter* parameter : parameters()) {
-        parameter->value = engine_.alloc(parameter->name, parameter->shape, parameter->layout, compute_, MemoryKind::parameters);
+        parameter->value =
+            engine_.alloc(parameter->name, parameter->shape, parameter->layout, compute_, MemoryKind::parameters);
         parameter->master = compute_ != DType::bf16
                                 ? parameter->value
-                                : engine_.alloc(parameter->name + " master", parameter->shape, parameter->layout, DType::f32,
-                                                MemoryKind::master_weights);
+                                : engine_.alloc(parameter->name + " master", parameter->shape, parameter->layout,
+                                                DType::f32, MemoryKind::master_weights);
     }
 }
 
@@ -47,7 +49,8 @@ std::int64_t Transformer::parameter_count() {
 
 void Transformer::initialize(std::uint64_t seed) {
     for (Parameter* p : parameters())
-        engine_.launch(kernels::FillNormal{seed, p->name, p->initial_deviation, p->initial_mean}, {p->master}, {p->master});
+        engine_.launch(kernels::FillNormal{seed, p->name, p->initial_deviation, p->initial_mean}, {p->master},
+                       {p->master});
     refresh_values();
 }
 

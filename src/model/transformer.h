@@ -1,5 +1,5 @@
-// A decoder-only transformer: embedding, blocks, final norm, output projection (often the embedding again), cross-entropy.
-// Thread rule: one rank's thread.
+// A decoder-only transformer: embedding, blocks, final norm, output projection (often the embedding again),
+// cross-entropy. Thread rule: one rank's thread.
 #pragma once
 
 #include <cstdint>

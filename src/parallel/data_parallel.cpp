@@ -43,7 +43,8 @@ GradientBuckets::GradientBuckets(Engine& engine, std::span<Parameter* const> par
         std::int64_t offset = 0;
         for (std::size_t i = begin; i < end; ++i) {
             Parameter& parameter = *order[i];
-            parameter.gradient = engine.slice_of(bucket.flat, offset, parameter.name + " gradient", parameter.shape, layout);
+            parameter.gradient =
+                engine.slice_of(bucket.flat, offset, parameter.name + " gradient", parameter.shape, layout);
             reduced_.emplace(&parameter, parameter.gradient.relabelled(summed(layout)));
             bucket_of_.emplace(&parameter, buckets_.size());
             offset += padded(parameter.shape.elements());

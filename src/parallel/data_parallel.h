@@ -1,7 +1,7 @@
-// Data parallelism: the batch is S(0) along dp, parameters are R. A parameter's gradient is then P along dp (the dual of
-// R), and the one communication of a step is its transition from P to R. It is made in buckets of flat memory, so that it
-// is few large messages, and each bucket is issued as soon as its last gradient is complete, while backward still runs.
-// Sums follow the canonical order for every element, so bits do not depend on the size of the buckets.
+// Data parallelism: the batch is S(0) along dp, parameters are R. A parameter's gradient is then P along dp (the dual
+// of R), and the one communication of a step is its transition from P to R. It is made in buckets of flat memory, so
+// that it is few large messages, and each bucket is issued as soon as its last gradient is complete, while backward
+// still runs. Sums follow the canonical order for every element, so bits do not depend on the size of the buckets.
 //
 // bytes: a step sends 2 (n-1)/n of the gradients' bytes a rank, whatever the number of microbatches.
 // Thread rule: one rank's thread.

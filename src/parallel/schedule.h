@@ -1,6 +1,5 @@
-// A schedule is data: the list of actions that one stage performs in a step. The step interprets it; it is drawn, checked and
-// simulated from the same list.
-// Thread rule: values.
+// A schedule is data: the list of actions that one stage performs in a step. The step interprets it; it is drawn,
+// checked and simulated from the same list. Thread rule: values.
 #pragma once
 
 #include <cstdint>

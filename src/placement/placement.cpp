@@ -8,25 +8,19 @@ using Kind = Placement::Kind;
 
 Placement dual(Placement placement) {
     switch (placement.kind) {
-        case Kind::R:
-            return P;
-        case Kind::P:
-            return R;
+        case Kind::R: return P;
+        case Kind::P: return R;
         case Kind::I:
-        case Kind::S:
-            return placement;
+        case Kind::S: return placement;
     }
     return placement;
 }
 
 std::string to_string(Placement placement) {
     switch (placement.kind) {
-        case Kind::R:
-            return "R";
-        case Kind::I:
-            return "I";
-        case Kind::P:
-            return "P";
+        case Kind::R: return "R";
+        case Kind::I: return "I";
+        case Kind::P: return "P";
         case Kind::S:
             return placement.unit == 1 ? fmt::format("S({})", int{placement.dim})
                                        : fmt::format("S({}, unit {})", int{placement.dim}, placement.unit);

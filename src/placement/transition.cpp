@@ -6,22 +6,14 @@ using Kind = Placement::Kind;
 
 std::string_view name_of(Action action) {
     switch (action) {
-        case Action::nothing:
-            return "nothing";
-        case Action::slice:
-            return "slice";
-        case Action::keep_first:
-            return "keep_first";
-        case Action::zero_pad:
-            return "zero_pad";
-        case Action::all_gather:
-            return "all_gather";
-        case Action::all_reduce:
-            return "all_reduce";
-        case Action::reduce_scatter:
-            return "reduce_scatter";
-        case Action::all_to_all:
-            return "all_to_all";
+        case Action::nothing: return "nothing";
+        case Action::slice: return "slice";
+        case Action::keep_first: return "keep_first";
+        case Action::zero_pad: return "zero_pad";
+        case Action::all_gather: return "all_gather";
+        case Action::all_reduce: return "all_reduce";
+        case Action::reduce_scatter: return "reduce_scatter";
+        case Action::all_to_all: return "all_to_all";
     }
     return "?";
 }

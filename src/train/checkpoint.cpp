@@ -33,7 +33,9 @@ std::string state_name(const Parameter& parameter, const std::string& state) {
 Environment this_environment(int team) {
     Environment environment;
     environment.build = fmt::format("cleave {}, compiler {}", CLEAVE_VERSION, __VERSION__);
-    environment.instruction_set = __builtin_cpu_supports("avx512f") ? "avx512" : __builtin_cpu_supports("avx2") ? "avx2" : "sse";
+    environment.instruction_set = __builtin_cpu_supports("avx512f") ? "avx512"
+                                  : __builtin_cpu_supports("avx2")  ? "avx2"
+                                                                    : "sse";
     environment.team = team;
     return environment;
 }
@@ -52,13 +54,14 @@ std::string environment_difference(const Json& saved, const Environment& now) {
     for (const auto& [key, value] : *current.members()) {
         const Json* old = saved.find(key);
         if (old != nullptr && *old == value) continue;
-        text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", key, old == nullptr ? "not recorded" : old->dump(),
-                            value.dump());
+        text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", key,
+                            old == nullptr ? "not recorded" : old->dump(), value.dump());
     }
     return text;
 }
 
-void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer, const Json& metadata) {
+void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
+                     const Json& metadata) {
     CheckpointWriter writer;
     auto add = [&](const std::string& name, const Tensor& tensor) {
         CLEAVE_CHECK(tensor.local_shape() == tensor.shape(), "{} is cut", name);

@@ -1,7 +1,7 @@
-// The full state of a run: master weights and optimizer state by parameter name and global index, free of layout, and in the
-// metadata what is needed to go on with the same bits: step, model, tokenizer, seed, and the build, instruction set and team
-// size that bits depend on.
-// Thread rule: save on one rank (all of them hold every parameter under data parallelism), load on every rank.
+// The full state of a run: master weights and optimizer state by parameter name and global index, free of layout, and
+// in the metadata what is needed to go on with the same bits: step, model, tokenizer, seed, and the build, instruction
+// set and team size that bits depend on. Thread rule: save on one rank (all of them hold every parameter under data
+// parallelism), load on every rank.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,8 @@ Json to_json(const Environment& environment);
 std::string environment_difference(const Json& saved, const Environment& now);
 
 // Throws UserError where the file cannot be written, RunError where a value is not finite: an older checkpoint stays.
-void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer, const Json& metadata);
+void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
+                     const Json& metadata);
 
 // Weights alone (generate, evaluate), and everything (resume). Throws UserError where names, shapes or dtypes differ.
 void load_weights(const CheckpointFile& file, Engine& engine, Transformer& model);

@@ -6,7 +6,8 @@
 namespace cleave {
 
 Mesh mesh_of(const Job& job, int ranks) {
-    return Mesh({{"pp", job.mesh.pp}, {"dp", data_parallel_ranks(job, ranks)}, {"cp", job.mesh.cp}, {"tp", job.mesh.tp}});
+    return Mesh(
+        {{"pp", job.mesh.pp}, {"dp", data_parallel_ranks(job, ranks)}, {"cp", job.mesh.cp}, {"tp", job.mesh.tp}});
 }
 
 std::vector<RankPlan> dry_run(const Job& job, int ranks, comm::TransportKind transport, int team) {

@@ -1,6 +1,5 @@
-// The step run dry: the same model, schedule and step on the virtual engine, for every rank. Nothing is allocated but the
-// account of it.
-// Thread rule: a plain function; ranks are run one after the other.
+// The step run dry: the same model, schedule and step on the virtual engine, for every rank. Nothing is allocated but
+// the account of it. Thread rule: a plain function; ranks are run one after the other.
 #pragma once
 
 #include <map>
@@ -16,13 +15,13 @@ namespace cleave {
 
 struct RankPlan {
     int rank = 0;
-    std::string coordinates;                          // on the mesh
-    std::int64_t peak_bytes = 0;                      // the ledger's high-water mark of one step
-    BytesByKind at_peak{};                            // what it consists of
-    std::int64_t extent_bytes = 0;                    // of the arena: the peak and what lies between blocks
-    std::map<std::string, std::int64_t> bytes_sent;   // by collective, in one step
-    double flops = 0;                                 // of one step
-    double kernel_bytes = 0;                          // read and written by its kernels
+    std::string coordinates;                         // on the mesh
+    std::int64_t peak_bytes = 0;                     // the ledger's high-water mark of one step
+    BytesByKind at_peak{};                           // what it consists of
+    std::int64_t extent_bytes = 0;                   // of the arena: the peak and what lies between blocks
+    std::map<std::string, std::int64_t> bytes_sent;  // by collective, in one step
+    double flops = 0;                                // of one step
+    double kernel_bytes = 0;                         // read and written by its kernels
     std::int64_t launches = 0;
 };
 

@@ -17,7 +17,8 @@ std::string bytes_text(std::int64_t bytes) {
 // Two plans that differ in nothing but their rank are shown once.
 bool alike(const RankPlan& a, const RankPlan& b) {
     return a.peak_bytes == b.peak_bytes && a.at_peak == b.at_peak && a.extent_bytes == b.extent_bytes &&
-           a.bytes_sent == b.bytes_sent && a.flops == b.flops && a.kernel_bytes == b.kernel_bytes && a.launches == b.launches;
+           a.bytes_sent == b.bytes_sent && a.flops == b.flops && a.kernel_bytes == b.kernel_bytes &&
+           a.launches == b.launches;
 }
 
 std::string plan_text(const RankPlan& plan) {
@@ -33,8 +34,8 @@ std::string plan_text(const RankPlan& plan) {
     if (plan.bytes_sent.empty()) text += "    nothing\n";
     for (const auto& [collective, bytes] : plan.bytes_sent)
         text += fmt::format("    {:<28} {:>12}  ({} bytes)\n", collective, bytes_text(bytes), bytes);
-    text += fmt::format("  computed in a step             {:>8.3f} GFLOP in {} kernels, which move {}\n", plan.flops / 1e9,
-                        plan.launches, bytes_text(static_cast<std::int64_t>(plan.kernel_bytes)));
+    text += fmt::format("  computed in a step             {:>8.3f} GFLOP in {} kernels, which move {}\n",
+                        plan.flops / 1e9, plan.launches, bytes_text(static_cast<std::int64_t>(plan.kernel_bytes)));
     return text;
 }
 
@@ -68,7 +69,9 @@ Json dry_run_json(const std::vector<RankPlan>& plans) {
         for (const auto& [collective, bytes] : plan.bytes_sent) sent.set(collective, bytes);
         Json rank = Json::object();
         rank.set("rank", plan.rank).set("coordinates", plan.coordinates).set("peak_total_bytes", plan.peak_bytes);
-        rank.set("peak_bytes", to_json(plan.at_peak)).set("arena_extent_bytes", plan.extent_bytes).set("bytes_sent", sent);
+        rank.set("peak_bytes", to_json(plan.at_peak))
+            .set("arena_extent_bytes", plan.extent_bytes)
+            .set("bytes_sent", sent);
         rank.set("flops", plan.flops).set("kernel_bytes", plan.kernel_bytes).set("kernels", plan.launches);
         ranks.push(std::move(rank));
     }

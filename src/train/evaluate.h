@@ -7,8 +7,8 @@
 
 namespace cleave {
 
-// `batches`: this rank's rows of each batch; every rank has equally many rows of a batch. `labels`: of all ranks and batches
-// together, not masked.
+// `batches`: this rank's rows of each batch; every rank has equally many rows of a batch. `labels`: of all ranks and
+// batches together, not masked.
 double evaluate(Engine& engine, Transformer& model, const std::vector<Samples>& batches, std::int64_t labels);
 
 }  // namespace cleave

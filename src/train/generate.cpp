@@ -18,7 +18,8 @@ std::vector<double> logits_at(Engine& engine, Transformer& model, const std::vec
     std::int64_t rows = 1;
     for (const auto& [axis, placement] : model.layouts().tokens)
         if (placement == S(0)) rows *= engine.mesh().size(axis);
-    const Tensor tokens = engine.alloc("tokens", {rows, context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
+    const Tensor tokens =
+        engine.alloc("tokens", {rows, context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
     engine.write(tokens, std::as_bytes(std::span(window)));
     Tape tape(engine, false);
     const Tensor logits = model.logits(tape, tokens);
@@ -28,7 +29,8 @@ std::vector<double> logits_at(Engine& engine, Transformer& model, const std::vec
         std::vector<T> all(static_cast<std::size_t>(logits.view().elements()));
         engine.read_bytes(logits, std::as_writable_bytes(std::span(all)));
         const T* row = all.data() + static_cast<std::size_t>(position) * vocabulary;
-        for (std::size_t v = 0; v < vocabulary; ++v) last[v] = static_cast<double>(static_cast<accumulator_t<T>>(row[v]));
+        for (std::size_t v = 0; v < vocabulary; ++v)
+            last[v] = static_cast<double>(static_cast<accumulator_t<T>>(row[v]));
     });
     return last;
 }
@@ -78,7 +80,8 @@ std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span
         std::vector<std::int32_t> window(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
         window.resize(context, 0);  // causal: what stands behind does not matter
         const auto logits = logits_at(engine, model, window, static_cast<std::int64_t>(seen) - 1);
-        text.push_back(sample(logits, settings.temperature, settings.top_k, random.uniform(static_cast<std::uint64_t>(i))));
+        text.push_back(
+            sample(logits, settings.temperature, settings.top_k, random.uniform(static_cast<std::uint64_t>(i))));
         if (on_token) on_token(text.back());
     }
     return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};

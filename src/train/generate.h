@@ -1,6 +1,5 @@
-// Sampling from the model, one token after another. Every rank of the engine computes the same text: random numbers depend
-// on (seed, position) only.
-// Thread rule: one rank's thread.
+// Sampling from the model, one token after another. Every rank of the engine computes the same text: random numbers
+// depend on (seed, position) only. Thread rule: one rank's thread.
 #pragma once
 
 #include <functional>
@@ -18,8 +17,8 @@ std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span
                                    const Job::Sample& settings, std::uint64_t seed,
                                    const std::function<void(std::int32_t)>& on_token = {});
 
-// One draw from softmax(logits / temperature) over the `top_k` largest (0 = all); temperature 0 takes the largest, of equals
-// the first. `uniform` in [0, 1).
+// One draw from softmax(logits / temperature) over the `top_k` largest (0 = all); temperature 0 takes the largest, of
+// equals the first. `uniform` in [0, 1).
 std::int32_t sample(std::span<const double> logits, double temperature, std::int64_t top_k, double uniform);
 
 }  // namespace cleave

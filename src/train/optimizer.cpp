@@ -16,7 +16,8 @@ std::int64_t blocks_of(const Parameter& parameter) {
 
 }  // namespace
 
-Optimizer::Optimizer(Engine& engine, std::span<Parameter* const> parameters, const Job& job) : engine_(engine), job_(job) {
+Optimizer::Optimizer(Engine& engine, std::span<Parameter* const> parameters, const Job& job)
+    : engine_(engine), job_(job) {
     std::int64_t blocks = 0;
     for (Parameter* parameter : parameters) {
         blocks += blocks_of(*parameter);
@@ -64,8 +65,8 @@ void Optimizer::update_parameter(const State& state, const Tensor& gradient, std
     const bool low = p.value.dtype() != p.master.dtype();  // the kernel also writes the bf16 value
     const double decay = p.decays ? job_.train.weight_decay : 0.0;
     if (job_.train.optimizer == OptimizerKind::adamw) {
-        const kernels::AdamW kernel{learning_rate, job_.train.beta1,  job_.train.beta2, job_.train.epsilon,
-                                    decay,         gradient_scale, step, low};
+        const kernels::AdamW kernel{
+            learning_rate, job_.train.beta1, job_.train.beta2, job_.train.epsilon, decay, gradient_scale, step, low};
         const Tensor& m = state.tensors[0].second;
         const Tensor& v = state.tensors[1].second;
         if (low)

@@ -1,11 +1,10 @@
 // The optimizer: norm, clipping and update of every parameter, from the reduced gradients.
 //
-// The global norm counts each distinct parameter once: f64 partial sums over fixed blocks of global index, added in block
-// and then parameter order, so that its bits do not depend on the layout. Clipping scales by clip / (norm + 1e-6) where
-// the norm is larger (Pascanu et al. 2013, section 3.2, with PyTorch's epsilon).
-// AdamW: Loshchilov and Hutter 2019, algorithm 2. Moments are f32 (f64 under f64), whatever the dtype of the computation.
-// Weight decay applies to matrices and tables, not to norms and biases.
-// Thread rule: one rank's thread.
+// The global norm counts each distinct parameter once: f64 partial sums over fixed blocks of global index, added in
+// block and then parameter order, so that its bits do not depend on the layout. Clipping scales by clip / (norm + 1e-6)
+// where the norm is larger (Pascanu et al. 2013, section 3.2, with PyTorch's epsilon). AdamW: Loshchilov and Hutter
+// 2019, algorithm 2. Moments are f32 (f64 under f64), whatever the dtype of the computation. Weight decay applies to
+// matrices and tables, not to norms and biases. Thread rule: one rank's thread.
 #pragma once
 
 #include <span>

@@ -33,9 +33,10 @@ RunFolder::RunFolder(fs::path path, Mode mode) : path_(std::move(path)), mode_(m
     if (fs::exists(path_, ignored) && !fs::is_directory(path_, ignored))
         throw UserError("run.folder: {} is a file; a folder would be accepted", path_.string());
     if (mode == Mode::fresh && holds_anything(path_))
-        throw UserError("the run folder {} exists: --resume goes on with its newest checkpoint, --overwrite begins anew, "
-                        "--set run.folder=... takes another",
-                        path_.string());
+        throw UserError(
+            "the run folder {} exists: --resume goes on with its newest checkpoint, --overwrite begins anew, "
+            "--set run.folder=... takes another",
+            path_.string());
     if (mode == Mode::resume && !fs::is_directory(path_, ignored))
         throw UserError("there is no run folder {} to resume: leave out --resume for a new run", path_.string());
     std::error_code problem;

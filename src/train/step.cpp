@@ -7,9 +7,11 @@
 
 namespace cleave {
 
-Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name, std::span<const std::int32_t> host) {
+Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,
+                     std::span<const std::int32_t> host) {
     const std::int64_t context = model.config().context;
-    CLEAVE_CHECK(host.size() % static_cast<std::size_t>(context) == 0, "{} ids are no rows of {}", host.size(), context);
+    CLEAVE_CHECK(host.size() % static_cast<std::size_t>(context) == 0, "{} ids are no rows of {}", host.size(),
+                 context);
     // The global number of rows: this rank's, times the ranks that share the batch (they hold equal parts).
     std::int64_t rows = static_cast<std::int64_t>(host.size()) / context;
     for (const auto& [axis, placement] : model.layouts().tokens)
@@ -89,16 +91,17 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
             case ScheduleAction::Type::reduce:
                 result.loss = reduce();
                 if (!std::isfinite(result.loss))
-                    throw RunError("step {}: the loss is {}: nothing was updated. Try a lower learning rate or f32", step,
-                                   result.loss);
+                    throw RunError("step {}: the loss is {}: nothing was updated. Try a lower learning rate or f32",
+                                   step, result.loss);
                 break;
             case ScheduleAction::Type::optimizer:
                 if (!update) break;
                 engine_.mark("optimizer");
                 result.gradient_norm = optimizer_.update(gradients_, step, learning_rate);
                 if (!std::isfinite(result.gradient_norm))
-                    throw RunError("step {}: the gradient norm is {}: nothing was updated. Try a lower learning rate or f32",
-                                   step, result.gradient_norm);
+                    throw RunError(
+                        "step {}: the gradient norm is {}: nothing was updated. Try a lower learning rate or f32", step,
+                        result.gradient_norm);
                 break;
         }
     }

@@ -1,5 +1,5 @@
-// One training step, written once for every engine: it interprets a schedule. What a step is: for every microbatch forward
-// and backward, the gradients' transition to the optimizer's placement, norm, clipping, update.
+// One training step, written once for every engine: it interprets a schedule. What a step is: for every microbatch
+// forward and backward, the gradients' transition to the optimizer's placement, norm, clipping, update.
 //
 // The loss is the mean over the global batch's labels that are not masked, whatever the layout: their count, over all
 // microbatches and ranks, is known before the first backward, and every microbatch's loss and gradient is scaled by it.
@@ -29,8 +29,8 @@ class TrainStep {
   public:
     TrainStep(Engine& engine, Transformer& model, const Job& job);
 
-    // `microbatches`: this rank's. `step` counts from 1. Throws RunError on every rank, before anything is updated, where
-    // loss or gradient norm is not finite.
+    // `microbatches`: this rank's. `step` counts from 1. Throws RunError on every rank, before anything is updated,
+    // where loss or gradient norm is not finite.
     StepResult run(const std::vector<Samples>& microbatches, std::int64_t step, double learning_rate);
 
     // The parts of run(), for proofs on raw gradients: forward, backward and reduction, without norm and update.
@@ -45,7 +45,8 @@ class TrainStep {
         std::unique_ptr<Tape> tape;
         Tensor loss;
     };
-    StepResult interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step, double learning_rate);
+    StepResult interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step,
+                         double learning_rate);
     std::int64_t count_labels(const std::vector<Samples>& microbatches);
     void forward(const Samples& samples, int microbatch, double scale);
     void backward(const ScheduleAction& action);
@@ -61,6 +62,7 @@ class TrainStep {
 };
 
 // This rank's rows of token ids or labels as a tensor of the global batch.
-Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name, std::span<const std::int32_t> host);
+Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,
+                     std::span<const std::int32_t> host);
 
 }  // namespace cleave

@@ -54,9 +54,10 @@ void report(const SharedRun& run, bool json) {
         return;
     }
     print(fmt::format("\n{}\n\n", r.sample));
-    print(fmt::format("train loss {:.4f}, validation loss {:.4f} after {} steps in {:.1f} s ({:.0f} tokens/s)\n", r.train_loss,
-                      r.validation_loss, r.steps, r.seconds, r.tokens_per_s));
-    print(fmt::format("{}: config.toml, metrics.jsonl, loss.svg, sample.txt, checkpoints/\n", run.folder->path().string()));
+    print(fmt::format("train loss {:.4f}, validation loss {:.4f} after {} steps in {:.1f} s ({:.0f} tokens/s)\n",
+                      r.train_loss, r.validation_loss, r.steps, r.seconds, r.tokens_per_s));
+    print(fmt::format("{}: config.toml, metrics.jsonl, loss.svg, sample.txt, checkpoints/\n",
+                      run.folder->path().string()));
 }
 
 // The newest checkpoint of the run folder, checked against what is asked for now.
@@ -76,7 +77,8 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
         differences.refused.push_back(
             fmt::format("data.path: {} is another text than the checkpoint was trained on", job.data.path));
     throw_if_any(differences.refused);
-    for (const std::string& line : differences.announced) log_warning("the run will not equal an unbroken one: {}", line);
+    for (const std::string& line : differences.announced)
+        log_warning("the run will not equal an unbroken one: {}", line);
     return file;
 }
 
@@ -97,7 +99,8 @@ int train(const TrainOptions& options) {
         std::optional<CheckpointFile> checkpoint;
         if (options.resume) checkpoint.emplace(open_for_resume(path, job, dataset));
         const Mesh mesh = mesh_of(job, options.ranks);
-        SharedRun run{options, job, mesh, dataset, checkpoint ? &*checkpoint : nullptr, nullptr, team_size(options.ranks), {}};
+        SharedRun run{
+            options, job, mesh, dataset, checkpoint ? &*checkpoint : nullptr, nullptr, team_size(options.ranks), {}};
         comm::run_ranks(launch_options(job, options.ranks), [&](comm::Communicator& world) {
             set_thread_rank(world.rank());
             if (world.rank() == 0) {
@@ -140,7 +143,8 @@ int run_generation(const GenerateOptions& options) {
     std::filesystem::path path = options.folder;
     if (std::filesystem::is_directory(path)) {
         const auto newest = latest_checkpoint(path / "checkpoints");
-        if (!newest) throw UserError("{} holds no checkpoint; the folder of a finished or stopped run would", path.string());
+        if (!newest)
+            throw UserError("{} holds no checkpoint; the folder of a finished or stopped run would", path.string());
         path = *newest;
     }
     const CheckpointFile file(path);

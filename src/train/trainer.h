@@ -1,5 +1,5 @@
-// The whole runs that commands ask for: training and generation. Both return the program's exit code; failures are thrown
-// (base/error.h). Thread rule: called from the main thread, start the ranks themselves.
+// The whole runs that commands ask for: training and generation. Both return the program's exit code; failures are
+// thrown (base/error.h). Thread rule: called from the main thread, start the ranks themselves.
 #pragma once
 
 #include "train/generate_options.h"

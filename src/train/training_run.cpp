@@ -22,7 +22,8 @@ double seconds() {
 
 std::string clock_text(double left) {
     const auto s = static_cast<long>(left + 0.5);
-    return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+    return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                     : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
 std::string count_text(double count) {
@@ -119,10 +120,11 @@ void TrainingRun::train_step(std::int64_t step) {
 
 void TrainingRun::show(std::int64_t step, const StepResult& result, double learning_rate) {
     const double per_step = (seconds() - begin_) / static_cast<double>(timed_steps_);
-    standard_log().progress(fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  gradient norm {:.2f}  {} tokens/s  {} left", step,
-                                        job_.train.steps, result.loss, learning_rate, result.gradient_norm,
-                                        count_text(static_cast<double>(trained_tokens_) / train_seconds_),
-                                        clock_text(per_step * static_cast<double>(job_.train.steps - step))));
+    standard_log().progress(
+        fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  gradient norm {:.2f}  {} tokens/s  {} left", step,
+                    job_.train.steps, result.loss, learning_rate, result.gradient_norm,
+                    count_text(static_cast<double>(trained_tokens_) / train_seconds_),
+                    clock_text(per_step * static_cast<double>(job_.train.steps - step))));
 }
 
 double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
@@ -171,8 +173,8 @@ void TrainingRun::save(std::int64_t step) {
         save_checkpoint(path, model_, step_.optimizer(), metadata);
         mark_latest(path);
         shared_.folder->remove_old_checkpoints();
-        write_file(shared_.folder->loss_plot(), loss_plot(shared_.folder->path().filename().string(),
-                                                         read_metrics(shared_.folder->metrics())));
+        write_file(shared_.folder->loss_plot(),
+                   loss_plot(shared_.folder->path().filename().string(), read_metrics(shared_.folder->metrics())));
     }
     world_.barrier().wait();
     world_.set_timeout(std::chrono::duration_cast<comm::Duration>(std::chrono::duration<double>(job_.comm.timeout_s)));
@@ -188,7 +190,8 @@ void TrainingRun::write_trace() {
 
 void TrainingRun::run() {
     if (first()) {
-        metrics_.emplace(shared_.folder->metrics(), shared_.checkpoint == nullptr ? std::nullopt : std::optional(done_ + 1));
+        metrics_.emplace(shared_.folder->metrics(),
+                         shared_.checkpoint == nullptr ? std::nullopt : std::optional(done_ + 1));
         announce();
     }
     const Job::Train& t = job_.train;

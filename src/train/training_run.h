@@ -23,7 +23,7 @@ struct TrainingResult {
     double validation_loss = 0;
     double tokens_per_s = 0;  // of training, evaluations and checkpoints not counted
     double step_time_s = 0;
-    double seconds = 0;       // of everything
+    double seconds = 0;  // of everything
     std::int64_t parameters = 0;
     BytesByKind peak_bytes{};  // of rank 0
     std::string sample;
@@ -71,7 +71,7 @@ class TrainingRun {
     int dp_rank_;
     std::int64_t microbatch_;
     std::int64_t accumulation_;
-    std::int64_t done_ = 0;   // steps
+    std::int64_t done_ = 0;    // steps
     std::int64_t saved_ = -1;  // the step of the newest checkpoint
     std::vector<Samples> microbatches_;
     std::optional<Metrics> metrics_;  // rank 0

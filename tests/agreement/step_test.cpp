@@ -1,6 +1,6 @@
-// "Executed and virtual": the virtual engine runs the same step without storage. Equal means: the order of events per rank
-// and per stream, the ledger in program order, and, measured by other means than the virtual side declares, the bytes that the
-// transport moved and the arena's own high-water mark.
+// "Executed and virtual": the virtual engine runs the same step without storage. Equal means: the order of events per
+// rank and per stream, the ledger in program order, and, measured by other means than the virtual side declares, the
+// bytes that the transport moved and the arena's own high-water mark.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -17,10 +17,10 @@ struct Recorded {
     std::vector<Event> events;
     BytesByKind at_peak{};
     BytesByKind peak_by_kind{};
-    std::int64_t peak = 0;         // of the ledger
-    std::int64_t arena_peak = 0;   // of the allocator, as asked for
+    std::int64_t peak = 0;        // of the ledger
+    std::int64_t arena_peak = 0;  // of the allocator, as asked for
     std::int64_t arena_extent = 0;
-    std::int64_t sent = 0;         // executed: by the transport; virtual: by the trace
+    std::int64_t sent = 0;  // executed: by the transport; virtual: by the trace
 };
 
 Job job_of(DType dtype) {

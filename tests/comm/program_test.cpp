@@ -94,11 +94,9 @@ std::string expected(const Spec& spec, int rank, std::int64_t i) {
         return piece;
     };
     switch (spec.operation) {
-        case Operation::broadcast:
-            return input_name(spec.root, i);
+        case Operation::broadcast: return input_name(spec.root, i);
         case Operation::reduce:
-        case Operation::all_reduce:
-            return canonical(0, spec.size, i);
+        case Operation::all_reduce: return canonical(0, spec.size, i);
         case Operation::gather:
         case Operation::all_gather: {
             const int piece = locate([&](int p) { return piece_count(spec, p); });
@@ -117,8 +115,7 @@ std::string expected(const Spec& spec, int rank, std::int64_t i) {
             for (int d = 0; d < rank; ++d) before += piece_count(spec, from, d);
             return input_name(from, before + i);
         }
-        default:
-            return "";
+        default: return "";
     }
 }
 

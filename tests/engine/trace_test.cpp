@@ -11,8 +11,10 @@ TEST(Trace, ChromeDocumentShowsAnOperationInFlight) {
                                     {EventType::launch, "matmul", "a \"quoted\" name", 8, 16, 10, 2.0, 3.0},
                                     {EventType::wait, "all_reduce", "bucket #1", 0, 0, 10, 3.0, 4.0}};
     const std::string text = chrome_trace({chrome_events(0, events), chrome_events(1, {})});
-    EXPECT_NE(text.find(R"("ph":"X","pid":0,"tid":1,"cat":"in flight","name":"all_reduce","ts":1000000.000,"dur":3000000.000)"),
-              std::string::npos)
+    EXPECT_NE(
+        text.find(
+            R"("ph":"X","pid":0,"tid":1,"cat":"in flight","name":"all_reduce","ts":1000000.000,"dur":3000000.000)"),
+        std::string::npos)
         << text;
     EXPECT_NE(text.find(R"("detail":"a \"quoted\" name","bytes":8,"flops":16)"), std::string::npos) << text;
     EXPECT_NE(text.find(R"({"name":"rank 1"})"), std::string::npos);

@@ -114,7 +114,8 @@ TEST(Transition, SeveralInFlightFinishInAnyOrder) {
         for (int i = 0; i < 5; ++i) pending.push_back(engine.start_transition(placed(engine, 0, P, i), {{0, S(1)}}));
         for (int i : {engine.rank(), (engine.rank() + 2) % 5 == engine.rank() ? 0 : (engine.rank() + 2) % 5}) {
             const Tensor y = engine.finish(pending[static_cast<std::size_t>(i)]);
-            test::for_each_element(y, [&](std::int64_t index, double& element) { ASSERT_EQ(element, value(index, i)); });
+            test::for_each_element(y,
+                                   [&](std::int64_t index, double& element) { ASSERT_EQ(element, value(index, i)); });
             pending[static_cast<std::size_t>(i)] = nullptr;
         }
         for (int i = 0; i < 5; ++i)
@@ -137,13 +138,14 @@ TEST(Transition, BuffersLiveFromIssueToWait) {
 
 TEST(TransitionDeathTest, UnlikeChangesAlongTwoAxesAreRefused) {
     const Mesh mesh({{"dp", 1}, {"tp", 1}});
-    EXPECT_DEATH(test::on_ranks(mesh,
-                                [&](CpuEngine& engine) {
-                                    const Tensor x = engine.alloc("x", kShape, {{0, P}, {1, S(0)}}, DType::f64,
-                                                                  MemoryKind::activations);
-                                    engine.transition(x, {{0, R}, {1, R}});
-                                }),
-                 "unlike changes");
+    EXPECT_DEATH(
+        test::on_ranks(
+            mesh,
+            [&](CpuEngine& engine) {
+                const Tensor x = engine.alloc("x", kShape, {{0, P}, {1, S(0)}}, DType::f64, MemoryKind::activations);
+                engine.transition(x, {{0, R}, {1, R}});
+            }),
+        "unlike changes");
 }
 
 }  // namespace

@@ -20,16 +20,11 @@ enum class Role {
 
 inline DType dtype_of_role(Role role, DType dtype) {
     switch (role) {
-        case Role::value:
-            return dtype;
-        case Role::accumulator:
-            return dtype == DType::bf16 ? DType::f32 : dtype;
-        case Role::tokens:
-            return DType::i32;
-        case Role::norm:
-            return DType::f64;
-        case Role::copy:
-            return DType::bf16;
+        case Role::value: return dtype;
+        case Role::accumulator: return dtype == DType::bf16 ? DType::f32 : dtype;
+        case Role::tokens: return DType::i32;
+        case Role::norm: return DType::f64;
+        case Role::copy: return DType::bf16;
     }
     return dtype;
 }

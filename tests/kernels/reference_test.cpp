@@ -10,14 +10,10 @@ namespace {
 
 double unit_of(DType dtype) {
     switch (dtype) {
-        case DType::f64:
-            return 0x1p-53;
-        case DType::f32:
-            return 0x1p-24;
-        case DType::bf16:
-            return 0x1p-8;
-        default:
-            return 0;
+        case DType::f64: return 0x1p-53;
+        case DType::f32: return 0x1p-24;
+        case DType::bf16: return 0x1p-8;
+        default: return 0;
     }
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kScale = 1.0 / 11.0;
 constexpr double kEpsilon = 1e-3;
-// Central differences at kEpsilon and kEpsilon / 2, extrapolated (Richardson): of an f64 loss near 3 the rounding is about
-// 3 x 2^-53 / kEpsilon = 3e-13, the truncation of order kEpsilon^4.
+// Central differences at kEpsilon and kEpsilon / 2, extrapolated (Richardson): of an f64 loss near 3 the rounding is
+// about 3 x 2^-53 / kEpsilon = 3e-13, the truncation of order kEpsilon^4.
 constexpr double kTolerance = 1e-9;
 
 struct Case {
@@ -143,8 +143,8 @@ TEST(Tape, ReturnsAllMemory) {
     });
 }
 
-// Weights depend on the seed, the name and the index, not on what was drawn before: the same layer in a deeper model has the
-// same weights.
+// Weights depend on the seed, the name and the index, not on what was drawn before: the same layer in a deeper model
+// has the same weights.
 TEST(Initialization, DependsOnSeedNameAndIndexOnly) {
     test::on_one_rank([&](CpuEngine& engine) {
         ModelConfig config = test::tiny(Family::gpt2);

@@ -53,8 +53,9 @@ inline Batch random_batch(Engine& engine, const ModelConfig& config, std::int64_
     for (std::int64_t i = 0; i < shape.elements(); ++i) {
         const auto n = static_cast<std::uint64_t>(config.vocabulary);
         tokens.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i), n)));
-        labels.push_back(i % 5 == 3 ? static_cast<std::int32_t>(kIgnoredLabel)
-                                    : static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i + 1), n)));
+        labels.push_back(i % 5 == 3
+                             ? static_cast<std::int32_t>(kIgnoredLabel)
+                             : static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(2 * i + 1), n)));
     }
     Batch batch{engine.alloc("tokens", shape, layout, DType::i32, MemoryKind::activations),
                 engine.alloc("labels", shape, layout, DType::i32, MemoryKind::activations)};

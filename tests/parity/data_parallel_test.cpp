@@ -108,8 +108,8 @@ TEST(DataParallel, RepeatsBitForBit) {
     }
 }
 
-// The reduction of the first bucket is issued while backward still runs, and waited for after it; and gradients are reduced
-// once a step, whatever the accumulation count.
+// The reduction of the first bucket is issued while backward still runs, and waited for after it; and gradients are
+// reduced once a step, whatever the accumulation count.
 TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
     for (int accumulation : {1, 3}) {
         Options options = test::small_options();
@@ -129,15 +129,18 @@ TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
                     gradient_bytes += event.bytes;
                     if (first_issue < 0) first_issue = static_cast<std::ptrdiff_t>(i);
                 }
-                if (event.type == EventType::wait && bucket && first_wait < 0) first_wait = static_cast<std::ptrdiff_t>(i);
-                if (event.type == EventType::mark && event.name == "reduce") reduce_mark = static_cast<std::ptrdiff_t>(i);
+                if (event.type == EventType::wait && bucket && first_wait < 0)
+                    first_wait = static_cast<std::ptrdiff_t>(i);
+                if (event.type == EventType::mark && event.name == "reduce")
+                    reduce_mark = static_cast<std::ptrdiff_t>(i);
                 if (event.type == EventType::launch && reduce_mark < 0)
                     last_launch_of_backward = static_cast<std::ptrdiff_t>(i);
             }
             ASSERT_GE(first_issue, 0);
             EXPECT_LT(first_issue, last_launch_of_backward);
             EXPECT_GT(first_wait, reduce_mark);
-            // 2 (n-1)/n of the gradients' bytes: with two ranks, as many as the gradients have (plus padding to cache lines).
+            // 2 (n-1)/n of the gradients' bytes: with two ranks, as many as the gradients have (plus padding to cache
+            // lines).
             std::int64_t expected = 0;
             for (const auto& [name, values] : outcome.gradients)
                 expected += static_cast<std::int64_t>((values.size() + 15) / 16 * 16) * 8;

@@ -1,5 +1,5 @@
-// What "equal" means between layouts (ARCHITECTURE.md, "Equal"). Difference of two gradients of a parameter: the L2 norm of
-// the difference over max(L2 of the reference, global norm x sqrt(its share of all elements)).
+// What "equal" means between layouts (ARCHITECTURE.md, "Equal"). Difference of two gradients of a parameter: the L2
+// norm of the difference over max(L2 of the reference, global norm x sqrt(its share of all elements)).
 #pragma once
 
 #include <algorithm>

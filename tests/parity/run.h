@@ -1,5 +1,6 @@
-// Runs one job on a given number of ranks and brings home what there is to compare: loss, norm, every raw gradient of the
-// first step, every parameter after some steps. Samples are those of a global batch that does not depend on the layout.
+// Runs one job on a given number of ranks and brings home what there is to compare: loss, norm, every raw gradient of
+// the first step, every parameter after some steps. Samples are those of a global batch that does not depend on the
+// layout.
 #pragma once
 
 #include <mutex>
@@ -16,10 +17,10 @@ namespace cleave::test {
 struct Outcome {
     std::vector<double> losses;
     std::vector<double> norms;
-    Values gradients;                              // of the first step, reduced, on rank 0
-    Values parameters;                             // after all steps, on rank 0
-    std::vector<std::vector<std::byte>> bits;      // every rank's parameters, byte for byte
-    std::vector<std::vector<Event>> traces;        // every rank's, where asked for
+    Values gradients;                          // of the first step, reduced, on rank 0
+    Values parameters;                         // after all steps, on rank 0
+    std::vector<std::vector<std::byte>> bits;  // every rank's parameters, byte for byte
+    std::vector<std::vector<Event>> traces;    // every rank's, where asked for
 };
 
 struct Layout1D {
@@ -49,7 +50,8 @@ inline std::vector<double> doubles(const Tensor& tensor) {
     return values;
 }
 
-// Rows [first, first + rows) of the global batch of `step`; about a fifth of the labels are masked, unequally over the rows.
+// Rows [first, first + rows) of the global batch of `step`; about a fifth of the labels are masked, unequally over the
+// rows.
 inline Samples global_rows(const ModelConfig& model, int step, std::int64_t first, std::int64_t rows) {
     const RandomStream random(77, "parity", static_cast<std::uint64_t>(step));
     Samples samples;

@@ -69,27 +69,13 @@ Group execute(const Transition& transition, const Group& in) {
     for (int r = 0; r < n; ++r) {
         const Matrix& own = in[static_cast<std::size_t>(r)];
         switch (transition.action()) {
-            case Action::nothing:
-                out.push_back(own);
-                break;
-            case Action::slice:
-                out.push_back(piece(own, r, n, transition.to.dim));
-                break;
-            case Action::keep_first:
-                out.push_back(r == 0 ? own : Matrix(kRows, kColumns));
-                break;
-            case Action::zero_pad:
-                out.push_back(padded(own, r, n, transition.from.dim));
-                break;
-            case Action::all_gather:
-                out.push_back(joined(in, transition.from.dim));
-                break;
-            case Action::all_reduce:
-                out.push_back(sum(in));
-                break;
-            case Action::reduce_scatter:
-                out.push_back(piece(sum(in), r, n, transition.to.dim));
-                break;
+            case Action::nothing: out.push_back(own); break;
+            case Action::slice: out.push_back(piece(own, r, n, transition.to.dim)); break;
+            case Action::keep_first: out.push_back(r == 0 ? own : Matrix(kRows, kColumns)); break;
+            case Action::zero_pad: out.push_back(padded(own, r, n, transition.from.dim)); break;
+            case Action::all_gather: out.push_back(joined(in, transition.from.dim)); break;
+            case Action::all_reduce: out.push_back(sum(in)); break;
+            case Action::reduce_scatter: out.push_back(piece(sum(in), r, n, transition.to.dim)); break;
             case Action::all_to_all:
                 out.push_back(piece(joined(in, transition.from.dim), r, n, transition.to.dim));
                 break;
