@@ -44,7 +44,7 @@ void create_folder(const fs::path& path, std::vector<fs::path>& created) {
 }
 
 // Removes a file or an empty folder; what cannot be removed stays.
-void remove(const fs::path& path) {
+void discard(const fs::path& path) {
     std::error_code ignored;
     fs::remove(path, ignored);
 }
@@ -76,9 +76,9 @@ void RunFolder::begin(const std::string& config_text) {
 }
 
 void RunFolder::remove_run() const {
-    for (const fs::path& file : {metrics(), loss_plot(), sample(), trace(), checkpoints() / "latest"}) remove(file);
+    for (const fs::path& file : {metrics(), loss_plot(), sample(), trace(), checkpoints() / "latest"}) discard(file);
     for (const fs::path& file : files_in(checkpoints()))
-        if (step_of(file.filename().string())) remove(file);
+        if (step_of(file.filename().string())) discard(file);
 }
 
 // AtomicFile's temporary files, "metrics.jsonl.<process>-<number>.tmp", of a process that was killed.
@@ -92,13 +92,13 @@ void RunFolder::remove_unfinished() const {
     };
     for (const fs::path& folder : {path_, checkpoints()})
         for (const fs::path& file : files_in(folder))
-            if (unfinished(file)) remove(file);
+            if (unfinished(file)) discard(file);
 }
 
 void RunFolder::abandon() {
     if (begun_) return;
-    if (was_empty_) remove(tokens());
-    std::for_each(created_.rbegin(), created_.rend(), remove);
+    if (was_empty_) discard(tokens());
+    std::for_each(created_.rbegin(), created_.rend(), discard);
     created_.clear();
 }
 
@@ -116,7 +116,7 @@ void RunFolder::remove_checkpoints_before(std::int64_t step) const {
         if (const auto other = step_of(file.filename().string()); other && *other < step) earlier.push_back(*other);
     std::sort(earlier.begin(), earlier.end());
     if (!earlier.empty()) earlier.pop_back();
-    for (std::int64_t other : earlier) remove(checkpoint(other));
+    for (std::int64_t other : earlier) discard(checkpoint(other));
 }
 
 }  // namespace cleave

@@ -167,7 +167,7 @@ TEST_F(CliTest, CtrlCStopsWithACheckpoint) {
                                      " ] || [ $tries = 600 ]; do sleep 0.05; "
                                      "tries=$((tries + 1)); done; kill -INT $child; wait $child");
     EXPECT_EQ(result.exit_code, 130) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("--resume"));
+    EXPECT_THAT(result.out, HasSubstr("--resume"));
     EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / "checkpoints" / "latest"));
 }
 
