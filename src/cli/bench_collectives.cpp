@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include "base/json.h"
 #include <vector>
 
 #include "base/error.h"
@@ -62,29 +62,26 @@ void print_row(const BenchOptions& options, const Communicator& world, const Mea
     std::fflush(out);
 }
 
-nlohmann::json to_json(const BenchOptions& options, const Communicator& world, const Measurement& m) {
+Json to_json(const BenchOptions& options, const Communicator& world, const Measurement& m) {
     const double algbw = gigabytes(m.algorithm_bandwidth());
-    nlohmann::json row = {{"bytes", m.bytes},
-                          {"elements", m.elements},
-                          {"algorithm", algorithm_name(options, world, m.bytes)},
-                          {"time_us", {{"mean", m.mean * 1e6}, {"min", m.min * 1e6}, {"max", m.max * 1e6}}},
-                          {"algbw_gbs", algbw},
-                          {"busbw_gbs", algbw * comm::bus_factor(options.op, world.size())},
-                          {"busbw_approximate_gbs", algbw * comm::approximate_bus_factor(options.op)},
-                          {"wrong", m.wrong}};
-    if (options.copy_bound) row["copy_us"] = m.copy_seconds * 1e6;
+    Json time = Json::object();
+    time.set("mean", m.mean * 1e6).set("min", m.min * 1e6).set("max", m.max * 1e6);
+    Json row = Json::object();
+    row.set("bytes", m.bytes).set("elements", m.elements);
+    row.set("algorithm", algorithm_name(options, world, m.bytes)).set("time_us", std::move(time));
+    row.set("algbw_gbs", algbw).set("busbw_gbs", algbw * comm::bus_factor(options.op, world.size()));
+    row.set("busbw_approximate_gbs", algbw * comm::approximate_bus_factor(options.op)).set("wrong", m.wrong);
+    if (options.copy_bound) row.set("copy_us", m.copy_seconds * 1e6);
     return row;
 }
 
-nlohmann::json document(const BenchOptions& options, const Communicator& world, nlohmann::json rows) {
-    return {{"operation", comm::name_of(options.op)},
-            {"dtype", name_of(options.dtype)},
-            {"transport", comm::name_of(world.transport())},
-            {"ranks", world.size()},
-            {"iterations", options.iterations},
-            {"busbw_formula", comm::bus_formula(options.op)},
-            {"busbw_approximate_formula", comm::approximate_bus_formula(options.op)},
-            {"results", std::move(rows)}};
+Json document(const BenchOptions& options, const Communicator& world, Json rows) {
+    Json out = Json::object();
+    out.set("operation", comm::name_of(options.op)).set("dtype", name_of(options.dtype));
+    out.set("transport", comm::name_of(world.transport())).set("ranks", world.size());
+    out.set("iterations", options.iterations).set("busbw_formula", comm::bus_formula(options.op));
+    out.set("busbw_approximate_formula", comm::approximate_bus_formula(options.op)).set("results", std::move(rows));
+    return out;
 }
 
 // Whether this process is the one that prints.
@@ -124,13 +121,13 @@ std::int64_t run(const BenchOptions& options, Communicator& world, std::FILE* ou
     const comm::MeasureOptions how{options.op,         options.algorithm, options.dtype,
                                    options.iterations, options.warmup,    options.copy_bound};
     std::int64_t wrong = 0;
-    nlohmann::json rows = nlohmann::json::array();
+    Json rows = Json::array();
     for (const std::int64_t elements : sizes_of(options)) {
         const Measurement m = comm::measure(world, how, elements);
         wrong += m.wrong;
         if (!prints(world)) continue;
         if (options.json)
-            rows.push_back(to_json(options, world, m));
+            rows.push(to_json(options, world, m));
         else
             print_row(options, world, m, out);
     }
