@@ -67,7 +67,7 @@ std::shared_ptr<InprocGroupState> InprocWorld::group(int rank, const std::vector
     const auto key = std::make_pair(world_ranks, occurrence);
     Registered& entry = registry_[key];
     if (!entry.state) entry.state = std::make_shared<InprocGroupState>(world_ranks);
-    const auto found = entry.state;
+    auto found = entry.state;
     if (++entry.fetched == world_ranks.size()) registry_.erase(key);
     return found;
 }
@@ -115,7 +115,8 @@ void InprocWorld::wake(int rank) {
     s.has_status = false;
 }
 
-bool InprocWorld::fail(int reporter, int culprit, const std::string& message, std::exception_ptr exception) noexcept {
+bool InprocWorld::fail(int reporter, int culprit, const std::string& message,
+                       const std::exception_ptr& exception) noexcept {
     bool first = false;
     {
         const std::lock_guard lock(failure_mutex_);
