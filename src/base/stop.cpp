@@ -12,11 +12,13 @@ namespace cleave {
 namespace {
 
 std::atomic<bool> stopping = false;
+std::atomic<bool> with_notice = true;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
 
 // Only what POSIX allows in a signal handler.
 void on_signal(int) {
     if (stopping.exchange(true)) ::_exit(kExitStopped);
+    if (!with_notice) return;
     constexpr std::string_view kNotice =
         "\nstopping after this step, with a checkpoint (once more: stop at once, without one)\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kNotice.data(), kNotice.size());
@@ -24,7 +26,8 @@ void on_signal(int) {
 
 }  // namespace
 
-void install_stop_handler() {
+void install_stop_handler(bool notice) {
+    with_notice = notice;
     struct sigaction action {};
     action.sa_handler = on_signal;
     sigemptyset(&action.sa_mask);

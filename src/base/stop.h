@@ -5,7 +5,8 @@
 
 namespace cleave {
 
-void install_stop_handler();
+// `notice`: the first signal is answered with a line on standard error.
+void install_stop_handler(bool notice = true);
 bool stop_requested();
 
 }  // namespace cleave

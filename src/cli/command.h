@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/output.h"
+
 namespace cleave::cli {
 
 // Where a command declares what it takes. Targets are set before run(); an option that is not given leaves its target.
@@ -47,11 +49,8 @@ std::unique_ptr<Command> make_config_command();
 std::unique_ptr<Command> make_init_command();
 
 // Parses and runs; maps every failure to its exit code and prints it as "error: ..." on standard error (with --json
-// also as
-// {"error", "exit_code"} on standard output).
+// also as {"error", "exit_code"} on standard output). Under mpirun what all processes meet alike is printed by the one
+// of rank 0.
 int run_program(int argc, const char* const* argv, const std::vector<std::unique_ptr<Command>>& commands);
-
-// Results, not logs: what a command prints on standard output.
-void print(std::string_view text);
 
 }  // namespace cleave::cli

@@ -4,11 +4,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/stop.h"
 #include "cli/command.h"
+#include "comm/launch.h"
 
 namespace cleave::cli {
 namespace {
@@ -75,10 +78,24 @@ class HelpText : public CLI::Formatter {
     }
 };
 
+// Under mpirun the processes of other ranks meet most failures alike, and rank 0 speaks for all: the launcher ends the
+// others as soon as it has ended. One that still runs after a while has met this failure alone.
+bool another_speaks(const comm::ProcessPlace& place) {
+    constexpr int kPatience = 20;
+    for (int i = 0; place.rank != 0 && i < kPatience; ++i) {
+        if (stop_requested()) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return false;
+}
+
 void fail(std::string_view message, int exit_code, bool json) {
+    const comm::ProcessPlace place = comm::process_place();
+    if (exit_code != kExitRankFailure && another_speaks(place)) return;
     std::fflush(stdout);
-    std::fprintf(stderr, "error: %.*s\n", static_cast<int>(message.size()), message.data());
-    if (json) print(Json{{"error", message}, {"exit_code", exit_code}}.dump(2) + "\n");
+    const std::string rank = place.count > 1 ? fmt::format(" (rank {})", place.rank) : "";
+    std::fprintf(stderr, "error%s: %.*s\n", rank.c_str(), static_cast<int>(message.size()), message.data());
+    if (json && place.rank == 0) print(Json{{"error", message}, {"exit_code", exit_code}}.dump(2) + "\n");
 }
 
 // The one place where a failure becomes an exit code.
@@ -167,11 +184,6 @@ int run_program(int argc, const char* const* argv, const std::vector<std::unique
             if (app.got_subcommand(command->name())) return command->run();
         broken_invariant(__FILE__, __LINE__, "a command", "CLI11 accepted none");
     });
-}
-
-void print(std::string_view text) {
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-        throw UserError("cannot write the result to standard output");
 }
 
 }  // namespace cleave::cli

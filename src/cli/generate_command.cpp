@@ -1,9 +1,8 @@
 #include <optional>
 
-#include "base/stop.h"
 #include "cli/command.h"
 #include "train/generate_options.h"
-#include "train/trainer.h"
+#include "train/generation_run.h"
 
 namespace cleave::cli {
 namespace {

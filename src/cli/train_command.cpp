@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/log.h"
-#include "base/stop.h"
+#include "base/error.h"
 #include "cli/command.h"
+#include "comm/launch.h"
 #include "config/run_file.h"
 #include "train/job_check.h"
 #include "train/train_options.h"
@@ -32,14 +32,15 @@ class TrainCommand : public Command {
                "  cleave train my.toml --set data.path=any.txt --ranks 2  your own text\n"
                "  cleave train my.toml --resume                           go on after Ctrl-C, with the same bits\n"
                "  cleave train my.toml --dry-run                          memory, bytes and flops, without training\n"
-               "The run folder (run.folder, by default out/ and the run file's name) receives metrics.jsonl, loss.svg, "
-               "the\n"
-               "effective configuration, checkpoints and a sample. `cleave config` lists what --set accepts.";
+               "The run folder (run.folder, by default out/ and the run file's name) receives metrics.jsonl, "
+               "loss.svg,\n"
+               "the effective configuration, checkpoints and a sample. `cleave config` lists what --set accepts.";
     }
     void declare(Options& options) override {
         options.positional("RUN.toml", run_file_, "the run file; `cleave init RUN.toml` writes one", true);
         options.integer("--ranks", ranks_, 1,
-                        "ranks, threads of this process (default: as many as cores and as share the batch evenly)");
+                        "ranks, threads of this process (default: as many as cores and as share the batch evenly); "
+                        "under mpirun its processes are the ranks");
         options.texts("--set", "KEY=VALUE", sets_,
                       "set a key over the run file, for instance train.steps=100; repeatable");
         options.flag("--resume", resume_, "go on from the run folder's newest checkpoint");
@@ -51,12 +52,10 @@ class TrainCommand : public Command {
 
     int run() override {
         const RunFile file = read_run_file(run_file_, sets_);
-        const int ranks =
-            ranks_ != 0 ? static_cast<int>(std::min<std::int64_t>(ranks_, kMostRanks)) : default_ranks(file.job);
+        const int ranks = chosen_ranks(file.job);
         std::vector<std::string> problems = file.problems;
         for (const std::string& problem : check(file.job, ranks)) problems.push_back(file.placed(problem));
         throw_problems(problems);
-        install_stop_handler();
         TrainOptions options;
         options.job = file.job;
         options.ranks = ranks;
@@ -69,6 +68,20 @@ class TrainCommand : public Command {
     }
 
   private:
+    // Under mpirun the ranks are the processes it started.
+    int chosen_ranks(const Job& job) const {
+        if (comm::under_mpirun()) {
+            const int processes = comm::process_place().count;
+            if (ranks_ != 0 && ranks_ != processes)
+                throw UserError(
+                    "--ranks: found {}, but mpirun has started {} processes, each of them a rank; accepted: {}, or no "
+                    "--ranks",
+                    ranks_, processes, processes);
+            return processes;
+        }
+        return ranks_ != 0 ? static_cast<int>(std::min(ranks_, kMostRanks)) : default_ranks(job);
+    }
+
     static constexpr std::int64_t kMostRanks = 1 << 20;
     std::string run_file_;
     std::int64_t ranks_ = 0;

@@ -119,10 +119,28 @@ void run_mpi(const LaunchOptions& options, const RankMain& rank_main) {
     }
 }
 
+// Of the environment variables that launchers set, the first that is there.
+std::optional<int> first_number(std::initializer_list<const char*> names) {
+    for (const char* name : names)
+        if (const char* text = std::getenv(name)) return std::atoi(text);
+    return std::nullopt;
+}
+
 }  // namespace
 
 bool under_mpirun() {
     return MpiSession::available();
+}
+
+ProcessPlace process_place() {
+    if (!under_mpirun()) return {};
+    const auto rank = first_number({"OMPI_COMM_WORLD_RANK", "PMI_RANK"});
+    const auto count = first_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"});
+    ProcessPlace place;
+    place.rank = rank && count ? *rank : MpiSession::get().rank();
+    place.count = rank && count ? *count : MpiSession::get().size();
+    place.local_count = first_number({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}).value_or(place.count);
+    return place;
 }
 
 void run_ranks(const LaunchOptions& options, const RankMain& rank_main) {

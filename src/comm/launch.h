@@ -23,6 +23,15 @@ struct LaunchOptions {
 // Whether mpirun (or another MPI launcher) started this process.
 bool under_mpirun();
 
+// Where this process stands among those that the launcher started: without one it is the only one. Does not initialise
+// MPI where the launcher's environment says it, as Open MPI's and MPICH's do.
+struct ProcessPlace {
+    int rank = 0;
+    int count = 1;
+    int local_count = 1;  // on this machine
+};
+ProcessPlace process_place();
+
 // Calls rank_main(world) on every rank and returns when all have returned. An exception on one rank reaches every other
 // rank as a RankFailure out of its next (or present) operation; the first in time is rethrown here.
 void run_ranks(const LaunchOptions& options, const std::function<void(Communicator& world)>& rank_main);

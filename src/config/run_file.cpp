@@ -197,14 +197,6 @@ std::string RunFile::placed(const std::string& problem) const {
     return at->second + (at->second == kSet ? " " : ": ") + problem;
 }
 
-void throw_problems(const std::vector<std::string>& problems) {
-    if (problems.empty()) return;
-    if (problems.size() == 1) throw UserError("{}", problems.front());
-    std::string text = fmt::format("{} problems in the configuration", problems.size());
-    for (const std::string& problem : problems) text += "\n  - " + problem;
-    throw UserError("{}", text);
-}
-
 RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets) {
     if (!std::filesystem::exists(path))
         throw UserError("there is no run file '{}'; `cleave init {}` writes one", path.string(), path.string());

@@ -30,9 +30,6 @@ RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::
 // The same from a text; `path` names it in messages and is what relative paths refer to.
 RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets);
 
-// Throws UserError with all of them, where there are any.
-void throw_problems(const std::vector<std::string>& problems);
-
 // Every key with its value: a run file that gives this job again.
 std::string effective_run_file(const Job& job);
 // A commented run file for a beginner, with every key and its default; valid as it stands but for the text's path.

@@ -30,12 +30,13 @@ std::string state_name(const Parameter& parameter, const std::string& state) {
 
 }  // namespace
 
-Environment this_environment(int team) {
+Environment this_environment(int ranks, int team) {
     Environment environment;
     environment.build = fmt::format("cleave {}, compiler {}", CLEAVE_VERSION, __VERSION__);
     environment.instruction_set = __builtin_cpu_supports("avx512f") ? "avx512"
                                   : __builtin_cpu_supports("avx2")  ? "avx2"
                                                                     : "sse";
+    environment.ranks = ranks;
     environment.team = team;
     return environment;
 }
@@ -44,6 +45,7 @@ Json to_json(const Environment& environment) {
     Json json = Json::object();
     json.set("build", environment.build);
     json.set("instruction_set", environment.instruction_set);
+    json.set("ranks", environment.ranks);
     json.set("team", environment.team);
     return json;
 }

@@ -18,9 +18,10 @@ namespace cleave {
 struct Environment {
     std::string build;            // compiler and version of Cleave
     std::string instruction_set;  // the widest that this processor has
+    int ranks = 1;                // that share the batch: a sum over rows is cut where theirs end
     int team = 1;                 // threads of a rank
 };
-Environment this_environment(int team);
+Environment this_environment(int ranks, int team);
 Json to_json(const Environment& environment);
 // What differs from the environment in a checkpoint's metadata, in words; empty if nothing does.
 std::string environment_difference(const Json& saved, const Environment& now);

@@ -4,11 +4,14 @@
 
 namespace cleave {
 
-double evaluate(Engine& engine, Transformer& model, const std::vector<Samples>& batches, std::int64_t labels) {
-    CLEAVE_CHECK(!batches.empty() && labels > 0);
+double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
+                const std::function<void(std::int64_t, Samples&)>& draw, std::int64_t labels) {
+    CLEAVE_CHECK(batches > 0 && labels > 0);
     const double scale = 1.0 / static_cast<double>(labels);
     Tensor sum;
-    for (const Samples& samples : batches) {
+    Samples samples;
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+        draw(batch, samples);
         Tape tape(engine, false);
         const Tensor loss = model.loss(tape, write_samples(engine, model, "tokens", samples.tokens),
                                        write_samples(engine, model, "labels", samples.labels), scale);

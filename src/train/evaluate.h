@@ -3,12 +3,15 @@
 // Thread rule: one rank's thread.
 #pragma once
 
+#include <functional>
+
 #include "train/step.h"
 
 namespace cleave {
 
-// `batches`: this rank's rows of each batch; every rank has equally many rows of a batch. `labels`: of all ranks and
-// batches together, not masked.
-double evaluate(Engine& engine, Transformer& model, const std::vector<Samples>& batches, std::int64_t labels);
+// `draw(i, samples)` fills in this rank's rows of batch i, of `batches`; every rank has equally many rows of a batch.
+// `labels`: of all ranks and batches together, not masked.
+double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
+                const std::function<void(std::int64_t, Samples&)>& draw, std::int64_t labels);
 
 }  // namespace cleave

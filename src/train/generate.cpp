@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/random.h"
@@ -36,6 +37,12 @@ std::vector<double> logits_at(Engine& engine, Transformer& model, const std::vec
 }
 
 }  // namespace
+
+std::vector<Token> prompt_tokens(const Tokenizer& tokenizer, std::string_view prompt, std::string_view what) {
+    std::vector<Token> tokens = tokenizer.encode(prompt, what);
+    if (tokens.empty()) tokens.push_back(tokenizer.kind() == TokenizerKind::bytes ? '\n' : 0);
+    return tokens;
+}
 
 std::int32_t sample(std::span<const double> logits, double temperature, std::int64_t top_k, double uniform) {
     std::vector<std::int32_t> order(logits.size());

@@ -8,6 +8,7 @@
 
 #include "model/transformer.h"
 #include "train/job.h"
+#include "train/tokenizer.h"
 
 namespace cleave {
 
@@ -16,6 +17,10 @@ namespace cleave {
 std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span<const std::int32_t> prompt,
                                    const Job::Sample& settings, std::uint64_t seed,
                                    const std::function<void(std::int32_t)>& on_token = {});
+
+// The prompt as tokens; an empty one is a line break, or where characters are tokens the first of the vocabulary.
+// Throws UserError, naming the text as `what`, where the vocabulary lacks a character.
+std::vector<Token> prompt_tokens(const Tokenizer& tokenizer, std::string_view prompt, std::string_view what);
 
 // One draw from softmax(logits / temperature) over the `top_k` largest (0 = all); temperature 0 takes the largest, of
 // equals the first. `uniform` in [0, 1).

@@ -162,4 +162,12 @@ std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset
     return Checker(job, ranks, dataset).run();
 }
 
+void throw_problems(const std::vector<std::string>& problems) {
+    if (problems.empty()) return;
+    if (problems.size() == 1) throw UserError("{}", problems.front());
+    std::string text = fmt::format("{} problems in the configuration", problems.size());
+    for (const std::string& problem : problems) text += "\n  - " + problem;
+    throw UserError("{}", text);
+}
+
 }  // namespace cleave

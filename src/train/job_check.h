@@ -14,4 +14,7 @@ namespace cleave {
 // fits. Without a dataset, what depends on the text is left out.
 std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset = nullptr);
 
+// Throws UserError with all of them, where there are any.
+void throw_problems(const std::vector<std::string>& problems);
+
 }  // namespace cleave

@@ -1,10 +1,11 @@
 #include "train/run_folder.h"
 
 #include <algorithm>
-#include <vector>
+#include <charconv>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "train/checkpoint_file.h"
 
 namespace cleave {
 
@@ -12,66 +13,110 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool holds_anything(const fs::path& path) {
-    std::error_code ignored;
-    return fs::exists(path, ignored) && (!fs::is_directory(path, ignored) || !fs::is_empty(path, ignored));
+constexpr std::string_view kCheckpointStart = "step_";
+constexpr std::string_view kCheckpointEnd = ".ckpt";
+
+// The step of a checkpoint's file name; none where it is no such name.
+std::optional<std::int64_t> step_of(std::string_view name) {
+    if (!name.starts_with(kCheckpointStart) || !name.ends_with(kCheckpointEnd)) return std::nullopt;
+    name.remove_prefix(kCheckpointStart.size());
+    name.remove_suffix(kCheckpointEnd.size());
+    std::int64_t step = 0;
+    const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), step);
+    if (problem != std::errc() || end != name.data() + name.size()) return std::nullopt;
+    return step;
 }
 
-std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+// The files of `folder` by name; empty where it cannot be read.
+std::vector<fs::path> files_in(const fs::path& folder) {
     std::vector<fs::path> found;
     std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder, none))
-        if (entry.path().extension() == ".ckpt") found.push_back(entry.path());
-    std::sort(found.begin(), found.end());
+    for (const auto& entry : fs::directory_iterator(folder, none)) found.push_back(entry.path());
     return found;
+}
+
+void create_folder(const fs::path& path, std::vector<fs::path>& created) {
+    std::error_code problem;
+    if (path.empty() || fs::is_directory(path, problem)) return;
+    create_folder(path.parent_path(), created);
+    if (fs::create_directory(path, problem)) created.push_back(path);
+    if (problem) throw UserError("cannot create the folder {}: {}", path.string(), problem.message());
+}
+
+// Removes a file or an empty folder; what cannot be removed stays.
+void discard(const fs::path& path) {
+    std::error_code ignored;
+    fs::remove(path, ignored);
 }
 
 }  // namespace
 
 RunFolder::RunFolder(fs::path path, Mode mode) : path_(std::move(path)), mode_(mode) {
     std::error_code ignored;
-    if (fs::exists(path_, ignored) && !fs::is_directory(path_, ignored))
+    const bool exists = fs::exists(path_, ignored);
+    if (exists && !fs::is_directory(path_, ignored))
         throw UserError("run.folder: {} is a file; a folder would be accepted", path_.string());
-    if (mode == Mode::fresh && holds_anything(path_))
+    was_empty_ = !exists || files_in(path_).empty();
+    if (mode == Mode::fresh && !was_empty_)
         throw UserError(
             "the run folder {} exists: --resume goes on with its newest checkpoint, --overwrite begins anew, "
             "--set run.folder=... takes another",
             path_.string());
-    if (mode == Mode::resume && !fs::is_directory(path_, ignored))
+    if (mode == Mode::resume && !exists)
         throw UserError("there is no run folder {} to resume: leave out --resume for a new run", path_.string());
-    std::error_code problem;
-    created_ = fs::create_directories(path_, problem);
-    if (problem) throw UserError("cannot create the run folder {}: {}", path_.string(), problem.message());
+    create_folder(path_, created_);
 }
 
 void RunFolder::begin(const std::string& config_text) {
-    std::error_code problem;
-    fs::create_directories(checkpoints(), problem);
-    if (problem) throw UserError("cannot create {}: {}", checkpoints().string(), problem.message());
-    if (mode_ == Mode::overwrite) {
-        for (const fs::path& file : {metrics(), loss_plot(), sample(), trace(), checkpoints() / "latest"})
-            fs::remove(file, problem);
-        for (const fs::path& file : checkpoints_in(checkpoints())) fs::remove(file, problem);
-    }
+    create_folder(checkpoints(), created_);
+    if (mode_ == Mode::overwrite) remove_run();
+    remove_unfinished();
     write_file(config(), config_text);
     begun_ = true;
 }
 
+void RunFolder::remove_run() const {
+    for (const fs::path& file : {metrics(), loss_plot(), sample(), trace(), checkpoints() / "latest"}) discard(file);
+    for (const fs::path& file : files_in(checkpoints()))
+        if (step_of(file.filename().string())) discard(file);
+}
+
+// AtomicFile's temporary files, "metrics.jsonl.<process>-<number>.tmp", of a process that was killed.
+void RunFolder::remove_unfinished() const {
+    const auto unfinished = [](const fs::path& file) {
+        const fs::path target = file.stem().stem();  // without ".tmp" and ".<process>-<number>"
+        const bool own = step_of(target.string()) || target == "latest" || target == "config.toml" ||
+                         target == "metrics.jsonl" || target == "loss.svg" || target == "sample.txt" ||
+                         target == "trace.json" || target == "tokens.bin";
+        return own && file.extension() == ".tmp";
+    };
+    for (const fs::path& folder : {path_, checkpoints()})
+        for (const fs::path& file : files_in(folder))
+            if (unfinished(file)) discard(file);
+}
+
 void RunFolder::abandon() {
-    if (!created_ || begun_) return;
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    if (begun_) return;
+    if (was_empty_) discard(tokens());
+    std::for_each(created_.rbegin(), created_.rend(), discard);
+    created_.clear();
 }
 
 fs::path RunFolder::checkpoint(std::int64_t step) const {
-    return checkpoints() / fmt::format("step_{:09}.ckpt", step);
+    return checkpoints() / fmt::format("{}{:09}{}", kCheckpointStart, step, kCheckpointEnd);
 }
 
-void RunFolder::remove_old_checkpoints() const {
-    constexpr std::size_t kKept = 2;
-    const auto found = checkpoints_in(checkpoints());
-    std::error_code ignored;
-    for (std::size_t i = 0; i + kKept < found.size(); ++i) fs::remove(found[i], ignored);
+std::optional<fs::path> RunFolder::newest_checkpoint(const fs::path& path) {
+    return latest_checkpoint(path / "checkpoints");
+}
+
+void RunFolder::remove_checkpoints_before(std::int64_t step) const {
+    std::vector<std::int64_t> earlier;
+    for (const fs::path& file : files_in(checkpoints()))
+        if (const auto other = step_of(file.filename().string()); other && *other < step) earlier.push_back(*other);
+    std::sort(earlier.begin(), earlier.end());
+    if (!earlier.empty()) earlier.pop_back();
+    for (std::int64_t other : earlier) discard(checkpoint(other));
 }
 
 }  // namespace cleave

@@ -1,7 +1,7 @@
 // The folder that a run leaves behind:
 //   config.toml     the effective configuration          metrics.jsonl   one line a step and an evaluation
 //   checkpoints/    step_<n>.ckpt and `latest`           loss.svg        the losses as a picture
-//   sample.txt      generated at the end                 trace.json      the traced steps (run.trace_steps)
+//   sample.txt      generated at the end                 trace.json      the traced step (run.trace_step)
 //   tokens.bin      the text as tokens
 // A folder that holds anything is refused unless the run resumes or overwrites; overwriting removes these files and no
 // others. Thread rule: one thread (rank 0's).
@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace cleave {
 
@@ -21,9 +22,10 @@ class RunFolder {
     // Throws UserError where the folder cannot be used so; creates it otherwise.
     RunFolder(std::filesystem::path path, Mode mode);
 
-    // Before the first step: removes what an overwritten run left and writes the configuration.
+    // Before the first step: removes what an overwritten run left, and what a killed one had not finished writing, and
+    // writes the configuration.
     void begin(const std::string& config_text);
-    // Removes the folder where this object created it and the run did not begin, so that the next try is not refused.
+    // Where the run did not begin: removes what this object created, so that the next try is not refused.
     void abandon();
 
     std::filesystem::path config() const { return path_ / "config.toml"; }
@@ -35,15 +37,20 @@ class RunFolder {
     std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
     std::filesystem::path checkpoint(std::int64_t step) const;
     const std::filesystem::path& path() const { return path_; }
-    Mode mode() const { return mode_; }
 
-    // Removes all but the two newest checkpoints.
-    void remove_old_checkpoints() const;
+    // The newest checkpoint of the run in `path`; none where there is none.
+    static std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& path);
+    // Removes all but this one and the one before it.
+    void remove_checkpoints_before(std::int64_t step) const;
 
   private:
+    void remove_run() const;
+    void remove_unfinished() const;
+
     std::filesystem::path path_;
     Mode mode_;
-    bool created_ = false;
+    bool was_empty_;                              // or was not there
+    std::vector<std::filesystem::path> created_;  // folders, the outermost first
     bool begun_ = false;
 };
 

@@ -91,8 +91,10 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
             case ScheduleAction::Type::reduce:
                 result.loss = reduce();
                 if (!std::isfinite(result.loss))
-                    throw RunError("step {}: the loss is {}: nothing was updated. Try a lower learning rate or f32",
-                                   step, result.loss);
+                    throw RunError(
+                        "step {}: the loss is {}: nothing was updated. Try a lower train.lr or a longer "
+                        "train.warmup_steps",
+                        step, result.loss);
                 break;
             case ScheduleAction::Type::optimizer:
                 if (!update) break;
@@ -100,8 +102,9 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
                 result.gradient_norm = optimizer_.update(gradients_, step, learning_rate);
                 if (!std::isfinite(result.gradient_norm))
                     throw RunError(
-                        "step {}: the gradient norm is {}: nothing was updated. Try a lower learning rate or f32", step,
-                        result.gradient_norm);
+                        "step {}: the gradient norm is {}: nothing was updated. Try a lower train.lr or a longer "
+                        "train.warmup_steps",
+                        step, result.gradient_norm);
                 break;
         }
     }

@@ -1,13 +1,11 @@
-// The whole runs that commands ask for: training and generation. Both return the program's exit code; failures are
-// thrown (base/error.h). Thread rule: called from the main thread, start the ranks themselves.
+// The whole run that `cleave train` asks for. Returns the program's exit code; failures are thrown (base/error.h).
+// Thread rule: called from the main thread, starts the ranks itself.
 #pragma once
 
-#include "train/generate_options.h"
 #include "train/train_options.h"
 
 namespace cleave {
 
 int run_training(const TrainOptions& options);
-int run_generation(const GenerateOptions& options);
 
 }  // namespace cleave

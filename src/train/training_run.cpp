@@ -77,7 +77,7 @@ void TrainingRun::announce() {
     log_info("resumes after step {} from {}", done_, shared_.checkpoint->path().string());
     const Json* environment = shared_.checkpoint->metadata().find("environment");
     const std::string difference =
-        environment_difference(environment == nullptr ? Json() : *environment, this_environment(engine_.team()));
+        environment_difference(environment == nullptr ? Json() : *environment, this_environment(dp_, engine_.team()));
     if (!difference.empty())
         log_warning("bits may differ from those of a run that was not interrupted: {}", difference);
 }
@@ -105,7 +105,7 @@ void TrainingRun::train_step(std::int64_t step) {
     const double elapsed = seconds() - begin;
     if (traced) {
         engine_.trace().stop();
-        write_trace();
+        write_trace(step);
     }
     done_ = step;
     train_seconds_ += elapsed;
@@ -129,64 +129,66 @@ void TrainingRun::show(std::int64_t step, const StepResult& result, double learn
 }
 
 double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
-    std::vector<Samples> batches;
-    for (std::int64_t b = 0; b < job_.train.evaluate_batches; ++b) {
-        for (std::int64_t m = 0; m < accumulation_; ++m) {
-            RowRange rows = microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, m);
-            rows.first += b * job_.train.batch;
-            sampler_.evaluation(part, evaluation, rows, batches.emplace_back());
-        }
-    }
-    return evaluate(engine_, model_, batches, job_.train.evaluate_batches * job_.train.batch * job_.model.context);
+    const auto draw = [&](std::int64_t i, Samples& samples) {
+        RowRange rows = microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, i % accumulation_);
+        rows.first += i / accumulation_ * job_.train.batch;
+        sampler_.evaluation(part, evaluation, rows, samples);
+    };
+    const std::int64_t batches = job_.train.evaluate_batches;
+    return evaluate(engine_, model_, batches * accumulation_, draw, batches * job_.train.batch * job_.model.context);
 }
 
 double TrainingRun::evaluate_all(Part part) {
-    std::vector<Samples> batches;
     const std::int64_t together = microbatch_ * dp_;
-    for (std::int64_t row = 0; row < sampler_.cover_rows(part); row += together)
-        sampler_.cover(part, {row + dp_rank_ * microbatch_, microbatch_}, batches.emplace_back());
-    return evaluate(engine_, model_, batches, sampler_.cover_labels(part));
+    const auto draw = [&](std::int64_t i, Samples& samples) {
+        sampler_.cover(part, {i * together + dp_rank_ * microbatch_, microbatch_}, samples);
+    };
+    return evaluate(engine_, model_, (sampler_.cover_rows(part) + together - 1) / together, draw,
+                    sampler_.cover_labels(part));
 }
 
-void TrainingRun::evaluate_now(std::int64_t step, bool at_end) {
-    const double train = evaluate_part(Part::train, step);
+void TrainingRun::evaluate_now(bool at_end) {
+    const double train = evaluate_part(Part::train, done_);
     const bool all = at_end && job_.train.evaluate_all_at_end;
-    const double validation = all ? evaluate_all(Part::validation) : evaluate_part(Part::validation, step);
+    const double validation = all ? evaluate_all(Part::validation) : evaluate_part(Part::validation, done_);
+    if (!std::isfinite(train) || !std::isfinite(validation))
+        throw RunError("after step {}: train loss {}, validation loss {}. Try a lower train.lr", done_, train,
+                       validation);
     if (!first()) return;
     shared_.result.train_loss = train;
     shared_.result.validation_loss = validation;
-    Json line = Json::object();
-    line.set("step", step).set("train_loss", train).set("validation_loss", validation);
-    metrics_->append(line);
-    log_info("step {}: train loss {:.4f}, validation loss {:.4f}{}", step, train, validation,
+    log_info("step {}: train loss {:.4f}, validation loss {:.4f}{}", done_, train, validation,
              all ? " (the whole validation part)" : "");
+    if (timed_steps_ == 0) return;  // a finished run that is resumed: the line is there
+    Json line = Json::object();
+    line.set("step", done_).set("train_loss", train).set("validation_loss", validation);
+    metrics_->append(line);
 }
 
-void TrainingRun::save(std::int64_t step) {
-    if (saved_ == step) return;
+void TrainingRun::save() {
+    if (saved_ == done_) return;
     world_.set_timeout(kCheckpointTimeout);
     if (first()) {
         Json metadata = Json::object();
-        metadata.set("step", step).set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
+        metadata.set("step", done_).set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
-        metadata.set("environment", to_json(this_environment(engine_.team())));
-        const auto path = shared_.folder->checkpoint(step);
-        save_checkpoint(path, model_, step_.optimizer(), metadata);
-        mark_latest(path);
-        shared_.folder->remove_old_checkpoints();
-        write_file(shared_.folder->loss_plot(),
-                   loss_plot(shared_.folder->path().filename().string(), read_metrics(shared_.folder->metrics())));
+        metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
+        const RunFolder& folder = *shared_.folder;
+        save_checkpoint(folder.checkpoint(done_), model_, step_.optimizer(), metadata);
+        mark_latest(folder.checkpoint(done_));
+        folder.remove_checkpoints_before(done_);
+        write_file(folder.loss_plot(), loss_plot(folder.path().filename().string(), read_metrics(folder.metrics())));
     }
     world_.barrier().wait();
     world_.set_timeout(std::chrono::duration_cast<comm::Duration>(std::chrono::duration<double>(job_.comm.timeout_s)));
-    saved_ = step;
+    saved_ = done_;
 }
 
-void TrainingRun::write_trace() {
+void TrainingRun::write_trace(std::int64_t step) {
     const auto fragments = gather_text(world_, chrome_events(world_.rank(), engine_.trace().events()));
     if (!first()) return;
     write_file(shared_.folder->trace(), chrome_trace(fragments));
-    log_info("{}: step {} of every rank, for ui.perfetto.dev", shared_.folder->trace().string(), done_);
+    log_info("{}: step {} of every rank, for ui.perfetto.dev", shared_.folder->trace().string(), step);
 }
 
 void TrainingRun::run() {
@@ -196,41 +198,43 @@ void TrainingRun::run() {
         announce();
     }
     const Job::Train& t = job_.train;
-    bool stopped = false;
-    while (done_ < t.steps && !stopped) {
-        const std::int64_t step = done_ + 1;
-        train_step(step);
-        stopped = stop_agreed() && step < t.steps;
-        if (stopped) break;
-        if (step < t.steps && t.evaluate_every > 0 && step % t.evaluate_every == 0) evaluate_now(step, false);
-        if (step < t.steps && t.checkpoint_every > 0 && step % t.checkpoint_every == 0) save(step);
+    while (done_ < t.steps && !shared_.stopped) {
+        train_step(done_ + 1);
+        if (done_ == t.steps) break;
+        if (stop_agreed()) shared_.stopped = true;
+        // Also when the run stops: one that resumes begins with the next step.
+        if (due(t.evaluate_every)) evaluate_now(false);
+        if (shared_.stopped || due(t.checkpoint_every)) save();
     }
     if (first()) standard_log().end_progress();
-    if (!stopped) evaluate_now(done_, true);
-    save(done_);
-    finish(done_);
+    if (!shared_.stopped) {
+        evaluate_now(true);
+        save();
+        sample();
+    }
+    summarize();
 }
 
-void TrainingRun::finish(std::int64_t step) {
-    const bool complete = step == job_.train.steps;
-    std::vector<Token> text;
-    const auto& tokenizer = shared_.dataset.tokenizer();
-    std::vector<Token> prompt = tokenizer.encode(job_.sample.prompt, "sample.prompt");
-    if (prompt.empty()) prompt.push_back(shared_.dataset.tokens(Part::train)[0]);
-    if (!complete) shared_.stopped = true;
-    if (complete) text = generate(engine_, model_, prompt, job_.sample, static_cast<std::uint64_t>(job_.train.seed));
+void TrainingRun::sample() {
+    const Tokenizer& tokenizer = shared_.dataset.tokenizer();
+    std::vector<Token> text = prompt_tokens(tokenizer, job_.sample.prompt, "sample.prompt");
+    const auto more = generate(engine_, model_, text, job_.sample, static_cast<std::uint64_t>(job_.train.seed));
+    if (!first()) return;
+    text.insert(text.end(), more.begin(), more.end());
+    shared_.result.sample = tokenizer.decode(text);
+    write_file(shared_.folder->sample(), shared_.result.sample + "\n");
+}
+
+void TrainingRun::summarize() {
     if (!first()) return;
     TrainingResult& result = shared_.result;
-    result.stopped = !complete;
-    result.steps = step;
+    result.stopped = shared_.stopped;
+    result.steps = done_;
     result.parameters = model_.parameter_count();
     result.tokens_per_s = train_seconds_ > 0 ? static_cast<double>(trained_tokens_) / train_seconds_ : 0;
     result.step_time_s = timed_steps_ > 0 ? train_seconds_ / static_cast<double>(timed_steps_) : 0;
     result.seconds = seconds() - begin_;
     result.peak_bytes = engine_.ledger().at_peak();
-    if (!complete) return;
-    result.sample = tokenizer.decode(prompt) + tokenizer.decode(text);
-    write_file(shared_.folder->sample(), result.sample + "\n");
 }
 
 }  // namespace cleave

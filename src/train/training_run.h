@@ -8,11 +8,11 @@
 #include "engine/cpu_engine.h"
 #include "train/checkpoint_file.h"
 #include "train/dataset.h"
+#include "train/job.h"
 #include "train/metrics.h"
 #include "train/run_folder.h"
 #include "train/sampler.h"
 #include "train/step.h"
-#include "train/train_options.h"
 
 namespace cleave {
 
@@ -31,12 +31,11 @@ struct TrainingResult {
 
 // What all ranks of a run share.
 struct SharedRun {
-    const TrainOptions& options;
     const Job& job;  // the vocabulary is set
     const Mesh& mesh;
     const Dataset& dataset;
     const CheckpointFile* checkpoint;  // to resume from, or null
-    const RunFolder* folder;           // rank 0's
+    const RunFolder* folder;           // null where rank 0 is elsewhere
     int team;
     TrainingResult result;             // rank 0 writes it
     std::atomic<bool> stopped{false};  // agreed by all ranks
@@ -54,11 +53,13 @@ class TrainingRun {
     void show(std::int64_t step, const StepResult& result, double learning_rate);
     double evaluate_part(Part part, std::int64_t evaluation);
     double evaluate_all(Part part);
-    void evaluate_now(std::int64_t step, bool at_end);
-    void save(std::int64_t step);
+    void evaluate_now(bool at_end);
+    void save();
+    void write_trace(std::int64_t step);
+    bool due(std::int64_t every) const { return every > 0 && done_ % every == 0; }
     bool stop_agreed();
-    void write_trace();
-    void finish(std::int64_t step);
+    void sample();
+    void summarize();
 
     SharedRun& shared_;
     const Job& job_;
@@ -78,7 +79,7 @@ class TrainingRun {
     double train_seconds_ = 0;
     std::int64_t trained_tokens_ = 0;
     std::int64_t timed_steps_ = 0;
-    double begin_ = 0;
+    double begin_ = 0;  // of the run, in seconds of the steady clock
 };
 
 }  // namespace cleave

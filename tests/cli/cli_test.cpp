@@ -24,10 +24,10 @@ struct Result {
 
 class CliTest : public testing::Test {
   protected:
-    // Runs `cleave <arguments>` with the tree as the current folder.
-    Result cleave(const std::string& arguments) const {
-        const std::string command = "cd '" CLEAVE_SOURCE "' && '" CLEAVE_PROGRAM "' " + arguments + " >'" +
-                                    out().string() + "' 2>'" + err().string() + "' </dev/null";
+    // Runs `cleave <arguments>` with the tree as the current folder; `then` is what the shell does after its start.
+    Result cleave(const std::string& arguments, const std::string& then = "") const {
+        const std::string command = "cd '" CLEAVE_SOURCE "' && exec >'" + out().string() + "' 2>'" + err().string() +
+                                    "' </dev/null; '" CLEAVE_PROGRAM "' " + arguments + then;
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_all(out()), read_all(err())};
     }
@@ -161,9 +161,13 @@ TEST_F(CliTest, ADryRunPrintsOneDocumentAndWritesNothing) {
 
 TEST_F(CliTest, CtrlCStopsWithACheckpoint) {
     const std::string folder = (folder_ / "run").string();
-    const Result result = cleave("train runs/tiny.toml --ranks 2 --set train.steps=1000000 --set run.folder=" + folder +
-                                 " & child=$!; sleep 1; kill -INT $child; wait $child; exit $?; true");
+    const std::string metrics = folder + "/metrics.jsonl";
+    const Result result = cleave("train runs/tiny.toml --ranks 2 --set train.steps=1000000 --set run.folder=" + folder,
+                                 " & child=$!; tries=0; until [ -s " + metrics +
+                                     " ] || [ $tries = 600 ]; do sleep 0.05; "
+                                     "tries=$((tries + 1)); done; kill -INT $child; wait $child");
     EXPECT_EQ(result.exit_code, 130) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("--resume"));
     EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / "checkpoints" / "latest"));
 }
 
