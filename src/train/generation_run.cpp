@@ -1,0 +1,73 @@
+#include "train/generation_run.h"
+
+#include "base/error.h"
+#include "base/output.h"
+#include "comm/launch.h"
+#include "engine/cpu_engine.h"
+#include "parallel/data_parallel.h"
+#include "train/checkpoint.h"
+#include "train/generate.h"
+#include "train/job_keys.h"
+#include "train/run_folder.h"
+#include "train/tokenizer.h"
+
+namespace cleave {
+
+namespace {
+
+std::filesystem::path checkpoint_of(const std::filesystem::path& path) {
+    if (!std::filesystem::is_directory(path)) return path;
+    if (const auto newest = RunFolder::newest_checkpoint(path)) return *newest;
+    throw UserError("{} holds no checkpoint; the folder of a finished or stopped run would", path.string());
+}
+
+const Json& saved(const CheckpointFile& file, std::string_view name) {
+    const Json* value = file.metadata().find(name);
+    if (value == nullptr)
+        throw UserError("{}: no checkpoint of a training run (no {} in its metadata)", file.path().string(), name);
+    return *value;
+}
+
+Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
+    settings.prompt = options.prompt.value_or(settings.prompt);
+    settings.tokens = options.tokens.value_or(settings.tokens);
+    settings.temperature = options.temperature.value_or(settings.temperature);
+    settings.top_k = options.top_k.value_or(settings.top_k);
+    return settings;
+}
+
+}  // namespace
+
+int run_generation(const GenerateOptions& options) {
+    const CheckpointFile file(checkpoint_of(options.folder));
+    const std::string source = file.path().string();
+    const Job job = job_from_json(saved(file, "job"), source);
+    const Tokenizer tokenizer = Tokenizer::from_json(saved(file, "tokenizer"), source);
+    const Job::Sample settings = settings_of(options, job.sample);
+    const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
+
+    const Mesh mesh({{"pp", 1}, {"dp", 1}, {"cp", 1}, {"tp", 1}});
+    comm::LaunchOptions launch;
+    launch.ranks = 1;
+    comm::run_ranks(launch, [&](comm::Communicator& world) {
+        CpuEngine engine(mesh, world, team_size(1));
+        Transformer model(engine, job.model, data_parallel_layouts(mesh), job.train.dtype);
+        load_weights(file, engine, model);
+        StreamingDecoder decoder(tokenizer);
+        std::string text;
+        const auto show = [&](const std::string& piece) {
+            text += piece;
+            if (!options.json) print(piece);
+        };
+        show(tokenizer.decode(prompt));
+        generate(engine, model, prompt, settings, static_cast<std::uint64_t>(options.seed),
+                 [&](Token token) { show(decoder.add(token)); });
+        show(decoder.finish());
+        Json document = Json::object();
+        document.set("text", text).set("checkpoint", source);
+        print(options.json ? document.dump() + "\n" : "\n");
+    });
+    return kExitOk;
+}
+
+}  // namespace cleave
