@@ -6,9 +6,9 @@ set -euo pipefail
 
 build_packages=(
     g++ cmake ninja-build pkg-config          # the tools
-    libopenmpi-dev openmpi-bin libhwloc-dev   # communication
+    libopenmpi-dev openmpi-bin                # communication
     libdnnl-dev                               # matrix products
-    libfmt-dev libxxhash-dev libpcre2-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev
+    libfmt-dev libxxhash-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev
     libgtest-dev libgmock-dev libbenchmark-dev  # tests and benchmarks
     bible-kjv                                 # the text that the demo learns
 )

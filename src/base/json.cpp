@@ -104,7 +104,7 @@ void write_string(std::string& out, std::string_view text) {
 void new_line(std::string& out, int indent, int level) {
     if (indent == 0) return;
     out += '\n';
-    out.append(static_cast<std::size_t>(indent * level), ' ');
+    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(level), ' ');
 }
 
 void write(std::string& out, const Json& json, int indent, int level);

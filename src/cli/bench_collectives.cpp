@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "comm/launch.h"
 
 namespace cleave::cli {
@@ -37,17 +37,35 @@ double gigabytes(double bytes_per_second) {
     return bytes_per_second / 1e9;
 }
 
+// What the columns mean, for `n` ranks; every formula stands beside the number it makes.
 void print_header(const BenchOptions& options, const Communicator& world, std::FILE* out) {
+    const bool approximates = comm::bus_factor(options.op, 2) != comm::approximate_bus_factor(options.op);
+    fmt::print(out, "{} of {} over {}, n = {} ranks{}; {} warm-up and {} timed calls\n", comm::name_of(options.op),
+               name_of(options.dtype), comm::name_of(world.transport()), world.size(),
+               comm::reduces(options.op) ? ", sum" : "", options.warmup, options.iterations);
     fmt::print(out,
-               "{} of {} over {}, {} ranks, sum; {} warm-up and {} timed calls; time of a call on each rank: mean, "
-               "min, max over ranks\n"
-               "algbw = bytes / time; busbw = {}; approximate = {} (many ranks: it is n/(n-1) of busbw{})\n",
-               comm::name_of(options.op), name_of(options.dtype), comm::name_of(world.transport()), world.size(),
-               options.warmup, options.iterations, comm::bus_formula(options.op),
-               comm::approximate_bus_formula(options.op), world.size() == 2 ? ", here twice" : "");
+               "bytes         the larger of a rank's two buffers, whole (all ranks' pieces together)\n"
+               "mean min max  of the ranks' own times of one call; time = mean; 1 GB = 1e9 bytes\n"
+               "algbw         bytes / time\n"
+               "busbw         {}: what each rank's link carries, comparable over operations and n\n",
+               comm::bus_formula(options.op));
+    if (options.op == comm::Operation::all_reduce)
+        fmt::print(out, "              = all that is sent, 2(n-1) x bytes, / (n x time)\n");
+    fmt::print(
+        out, "approximate   {}{}\n", comm::approximate_bus_formula(options.op),
+        !approximates ? ": here the same"
+        : world.size() > 1
+            ? fmt::format(": busbw for many ranks; it leaves out (n-1)/n, so with n = {} it is {:.3g} times busbw",
+                          world.size(), static_cast<double>(world.size()) / (world.size() - 1))
+            : ": busbw for many ranks");
+    fmt::print(out, "wrong         elements of all results that are not what they must be\n");
+    if (options.copy_bound)
+        fmt::print(out,
+                   "copy bound    time in which all ranks at once copy as many bytes as the operation makes each read "
+                   "or write, / time\n");
     fmt::print(out, "{:>12} {:>12} {:>16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>6}{}\n", "bytes", "elements",
                "algorithm", "mean us", "min us", "max us", "algbw GB/s", "busbw GB/s", "approximate", "wrong",
-               options.copy_bound ? "  of copy bound" : "");
+               options.copy_bound ? "  copy bound" : "");
 }
 
 void print_row(const BenchOptions& options, const Communicator& world, const Measurement& m, std::FILE* out) {
@@ -62,29 +80,40 @@ void print_row(const BenchOptions& options, const Communicator& world, const Mea
     std::fflush(out);
 }
 
-nlohmann::json to_json(const BenchOptions& options, const Communicator& world, const Measurement& m) {
+Json to_json(const BenchOptions& options, const Communicator& world, const Measurement& m) {
     const double algbw = gigabytes(m.algorithm_bandwidth());
-    nlohmann::json row = {{"bytes", m.bytes},
-                          {"elements", m.elements},
-                          {"algorithm", algorithm_name(options, world, m.bytes)},
-                          {"time_us", {{"mean", m.mean * 1e6}, {"min", m.min * 1e6}, {"max", m.max * 1e6}}},
-                          {"algbw_gbs", algbw},
-                          {"busbw_gbs", algbw * comm::bus_factor(options.op, world.size())},
-                          {"busbw_approximate_gbs", algbw * comm::approximate_bus_factor(options.op)},
-                          {"wrong", m.wrong}};
-    if (options.copy_bound) row["copy_us"] = m.copy_seconds * 1e6;
+    Json row{{"bytes", m.bytes},
+             {"elements", m.elements},
+             {"algorithm", algorithm_name(options, world, m.bytes)},
+             {"time_us", Json{{"mean", m.mean * 1e6}, {"min", m.min * 1e6}, {"max", m.max * 1e6}}},
+             {"algbw_gbs", algbw},
+             {"busbw_gbs", algbw * comm::bus_factor(options.op, world.size())},
+             {"busbw_approximate_gbs", algbw * comm::approximate_bus_factor(options.op)},
+             {"wrong", m.wrong}};
+    if (options.copy_bound) {
+        row.set("copy_us", m.copy_seconds * 1e6);
+        row.set("copy_with", m.copy_with);
+        row.set("copy_bound_ratio", m.copy_seconds / m.mean);
+    }
     return row;
 }
 
-nlohmann::json document(const BenchOptions& options, const Communicator& world, nlohmann::json rows) {
-    return {{"operation", comm::name_of(options.op)},
-            {"dtype", name_of(options.dtype)},
-            {"transport", comm::name_of(world.transport())},
-            {"ranks", world.size()},
-            {"iterations", options.iterations},
-            {"busbw_formula", comm::bus_formula(options.op)},
-            {"busbw_approximate_formula", comm::approximate_bus_formula(options.op)},
-            {"results", std::move(rows)}};
+Json document_head(const BenchOptions& options, const Communicator& world) {
+    return Json{{"operation", comm::name_of(options.op)},
+                {"dtype", name_of(options.dtype)},
+                {"transport", comm::name_of(world.transport())},
+                {"ranks", world.size()}};
+}
+
+Json document(const BenchOptions& options, const Communicator& world, Json rows) {
+    Json json = document_head(options, world);
+    json.set("warmup", options.warmup);
+    json.set("iterations", options.iterations);
+    json.set("algbw_formula", "bytes / time");
+    json.set("busbw_formula", comm::bus_formula(options.op));
+    json.set("busbw_approximate_formula", comm::approximate_bus_formula(options.op));
+    json.set("results", std::move(rows));
+    return json;
 }
 
 // Whether this process is the one that prints.
@@ -92,30 +121,74 @@ bool prints(const Communicator& world) {
     return world.rank() == 0;
 }
 
-void explain(const BenchOptions& options, const Communicator& world, std::FILE* out) {
-    for (const std::int64_t elements : sizes_of(options)) {
-        const std::int64_t bytes = elements * size_of(options.dtype);
-        comm::Spec spec{options.op, options.algorithm, world.size(), 0, 0, {elements}};
-        if (options.op == comm::Operation::barrier) spec.counts.clear();
-        if (spec.algorithm == comm::Algorithm::automatic) {
-            spec.algorithm = world.chosen(options.op, bytes);
-            fmt::print(out, "{}\n", comm::explain_choice(options.op, world.size(), bytes, world.transport()));
-        } else {
-            fmt::print(out, "{} of {} bytes on {} ranks: {}: named by the user\n", comm::name_of(options.op), bytes,
-                       world.size(), comm::name_of(spec.algorithm));
-        }
-        if (spec.algorithm == comm::Algorithm::native) {
-            fmt::print(out, "  the MPI library's own; it has no step program, and its order of sums is its own\n");
-            continue;
-        }
-        fmt::print(out, "  sums in the canonical order: {}\n",
-                   comm::follows_canonical_order(spec.algorithm) ? "yes" : "no");
-        const comm::Program program = comm::build_program(spec);
-        for (int r = 0; r < world.size(); ++r)
-            fmt::print(out, "  rank {} sends {} bytes and receives {}\n", r, program.bytes_sent(r, options.dtype),
-                       program.bytes_received(r, options.dtype));
-        fmt::print(out, "{}", comm::to_string(program));
+// What is done with a message of so many elements, and why.
+struct Explanation {
+    std::int64_t bytes;
+    comm::Spec spec;
+    std::string choice;                    // one sentence
+    std::optional<comm::Program> program;  // none for native
+};
+
+Explanation explanation(const BenchOptions& options, const Communicator& world, std::int64_t elements) {
+    using comm::Algorithm;
+    const std::int64_t bytes = elements * size_of(options.dtype);
+    // As measured: an operation in pieces cuts the message into one a rank.
+    const std::int64_t count =
+        comm::cut_into_pieces(options.op) ? (elements + world.size() - 1) / world.size() : elements;
+    Explanation e{bytes, {options.op, options.algorithm, world.size(), 0, 0, {count}}, {}, {}};
+    if (options.op == comm::Operation::barrier) e.spec.counts.clear();
+    if (options.algorithm == Algorithm::automatic) {
+        e.spec.algorithm = world.chosen(options.op, bytes);
+        e.choice = comm::explain_choice(options.op, world.size(), bytes, world.transport());
+    } else {
+        e.choice = fmt::format("{} of {} bytes on {} ranks over {}: {}: named by the user", comm::name_of(options.op),
+                               bytes, world.size(), comm::name_of(world.transport()), comm::name_of(options.algorithm));
     }
+    if (e.spec.algorithm != Algorithm::native) e.program = comm::build_program(e.spec);
+    return e;
+}
+
+void print_explanation(const BenchOptions& options, const Explanation& e, std::FILE* out) {
+    fmt::print(out, "{}\n", e.choice);
+    if (!e.program)
+        return fmt::print(out, "  the MPI library's own; it has no step program, and its order of sums is its own\n");
+    if (comm::reduces(options.op))
+        fmt::print(out, "  sums in the canonical order: {}\n",
+                   comm::follows_canonical_order(e.spec.algorithm) ? "yes" : "no, in the ring's own");
+    for (int r = 0; r < e.spec.size; ++r)
+        fmt::print(out, "  rank {} sends {} bytes and receives {}\n", r, e.program->bytes_sent(r, options.dtype),
+                   e.program->bytes_received(r, options.dtype));
+    fmt::print(out, "{}", comm::to_string(*e.program));
+}
+
+Json to_json(const BenchOptions& options, const Explanation& e) {
+    Json row{{"bytes", e.bytes},
+             {"algorithm", comm::name_of(e.spec.algorithm)},
+             {"why", e.choice},
+             {"canonical_order", comm::follows_canonical_order(e.spec.algorithm)}};
+    if (!e.program) return row;
+    Json sent = Json::array();
+    Json received = Json::array();
+    for (int r = 0; r < e.spec.size; ++r) {
+        sent.push(e.program->bytes_sent(r, options.dtype));
+        received.push(e.program->bytes_received(r, options.dtype));
+    }
+    row.set("bytes_sent", std::move(sent));
+    row.set("bytes_received", std::move(received));
+    row.set("program", comm::to_string(*e.program));
+    return row;
+}
+
+void explain(const BenchOptions& options, const Communicator& world, std::FILE* out) {
+    Json rows = Json::array();
+    for (const std::int64_t elements : sizes_of(options)) {
+        const Explanation e = explanation(options, world, elements);
+        if (options.json)
+            rows.push(to_json(options, e));
+        else
+            print_explanation(options, e, out);
+    }
+    if (options.json) fmt::print(out, "{}\n", document_head(options, world).set("explained", std::move(rows)).dump(2));
 }
 
 // Returns the number of wrong elements.
@@ -124,13 +197,13 @@ std::int64_t run(const BenchOptions& options, Communicator& world, std::FILE* ou
     const comm::MeasureOptions how{options.op,         options.algorithm, options.dtype,
                                    options.iterations, options.warmup,    options.copy_bound};
     std::int64_t wrong = 0;
-    nlohmann::json rows = nlohmann::json::array();
+    Json rows = Json::array();
     for (const std::int64_t elements : sizes_of(options)) {
         const Measurement m = comm::measure(world, how, elements);
         wrong += m.wrong;
         if (!prints(world)) continue;
         if (options.json)
-            rows.push_back(to_json(options, world, m));
+            rows.push(to_json(options, world, m));
         else
             print_row(options, world, m, out);
     }
@@ -144,14 +217,19 @@ int bench_collective(const BenchOptions& options, std::FILE* out) {
     if (options.iterations < 1 || options.warmup < 0)
         throw UserError("{} iterations after {} for warm-up: at least 1 and 0 are possible", options.iterations,
                         options.warmup);
-    const bool explains = options.explain && options.op != comm::Operation::send;
+    if (options.explain && options.op == comm::Operation::send)
+        throw UserError(
+            "--explain is for collectives; send is one message, from the sender's buffer to the receiver's");
     int ranks = options.ranks;
     const bool mpi = options.transport == comm::TransportKind::mpi || (!options.transport && comm::under_mpirun());
+    if (mpi && !comm::under_mpirun())
+        throw UserError("--transport mpi: ranks are processes that mpirun starts: mpirun -n {} cleave bench {} ...",
+                        std::max(2, ranks), comm::name_of(options.op));
     if (ranks == 0 && !mpi) ranks = 2;
     std::int64_t wrong = 0;
     comm::run_ranks({.ranks = ranks, .transport = options.transport, .fingerprints = options.fingerprints},
                     [&](Communicator& world) {
-                        if (explains) {
+                        if (options.explain) {
                             if (prints(world)) explain(options, world, out);
                             return;
                         }

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 
+#include "base/error.h"
 #include "cli/bench_collectives.h"
 #include "cli/command.h"
 
@@ -12,7 +14,7 @@ class BenchCommand : public Command {
     std::string summary() const override { return "measure collectives: time per rank, bandwidth, checked results"; }
     std::string examples() const override {
         return "  cleave bench all_reduce --ranks 2\n"
-               "  cleave bench all_reduce --elements 100000000\n"
+               "  cleave bench all_reduce --elements 1e8\n"
                "  cleave bench reduce_scatter --algorithm ring --max-bytes 1048576 --copy-bound\n"
                "  cleave bench all_to_all --ranks 4 --explain                          which algorithm, why, its "
                "steps\n"
@@ -30,7 +32,7 @@ class BenchCommand : public Command {
                      "(the MPI library's own) (default: automatic)");
         options.integer("--min-bytes", options_.min_bytes, 1, "smallest message (default: 4096); sizes double");
         options.integer("--max-bytes", options_.max_bytes, 1, "largest message (default: 67108864)");
-        options.integer("--elements", options_.elements, 1, "only this size, in elements");
+        options.number("--elements", elements_, 1, "only this size, in elements; 1e8 is 100000000");
         options.text("--dtype", "NAME", dtype_, "f64, f32, bf16, i64, i32 or u8 (default: f32)");
         options.integer("--iterations", iterations_, 1, "timed calls of each size (default: 20)");
         options.integer("--warmup", warmup_, 0, "calls before them, not timed (default: 5)");
@@ -49,6 +51,7 @@ class BenchCommand : public Command {
         if (!dtype_.empty()) options_.dtype = dtype_from(dtype_);
         if (iterations_ > 0) options_.iterations = bounded(iterations_);
         if (warmup_ >= 0) options_.warmup = bounded(warmup_);
+        options_.elements = whole(elements_);
         options_.fingerprints = !no_fingerprints_;
         options_.json = json;
         return bench_collective(options_, stdout);
@@ -56,12 +59,19 @@ class BenchCommand : public Command {
 
   private:
     static int bounded(std::int64_t value) { return static_cast<int>(std::min<std::int64_t>(value, 1 << 30)); }
+    static std::int64_t whole(double elements) {
+        constexpr double kMost = 1e15;  // whole numbers of a double are exact up to there
+        if (elements > kMost || elements != std::floor(elements))
+            throw UserError("--elements: found {}; accepted: a whole number, at most {}", elements, kMost);
+        return static_cast<std::int64_t>(elements);
+    }
 
     BenchOptions options_;
     std::string operation_;
     std::string transport_;
     std::string algorithm_;
     std::string dtype_;
+    double elements_ = 0;
     std::int64_t ranks_ = 0;
     std::int64_t iterations_ = 0;
     std::int64_t warmup_ = -1;

@@ -12,6 +12,7 @@ void add(Phase& phase, Move move) {
 
 std::vector<Slot> on_all(int size, Buffer buffer, std::int64_t offset) {
     std::vector<Slot> slots;
+    slots.reserve(static_cast<std::size_t>(size));
     for (int r = 0; r < size; ++r) slots.push_back({r, buffer, offset});
     return slots;
 }

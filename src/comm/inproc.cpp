@@ -94,7 +94,7 @@ class InprocRecv final : public Request {
         const std::lock_guard lock(mailbox_.mutex);
         const auto found = find();
         if (found == mailbox_.sends.end()) return nullptr;
-        const auto send = *found;
+        auto send = *found;
         mailbox_.sends.erase(found);
         return send;
     }

@@ -64,7 +64,7 @@ struct InprocGroupState {
     // Each rank asks once. Whoever asks last takes it away, so that chunks all have passed are freed.
     std::shared_ptr<Chunk> first_chunk() {
         const std::lock_guard lock(chunk_mutex_);
-        const auto chunk = first_;
+        auto chunk = first_;
         if (++asked_ == world_ranks.size()) first_.reset();
         return chunk;
     }

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <numeric>
 #include <thread>
 
@@ -25,10 +26,16 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
     syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
-// Measured (bench/collectives): with all buffers together above three quarters of the last cache, streaming stores win.
-std::int64_t streaming_from() {
-    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return (cache > 0 ? cache : std::int64_t{32} << 20) / 4 * 3;
+// The last cache that this machine's cores share. sysconf is not asked: in a virtual machine it adds up the caches of
+// the whole processor (320 MiB where a core has 32).
+std::int64_t last_cache_bytes() {
+    for (const char* level : {"3", "2"}) {
+        std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", level));
+        std::int64_t kibibytes = 0;
+        char unit = 0;
+        if (file >> kibibytes >> unit && kibibytes > 0 && unit == 'K') return kibibytes << 10;
+    }
+    return std::int64_t{32} << 20;
 }
 
 bool has_a_core_each(int ranks) {
@@ -39,7 +46,7 @@ bool has_a_core_each(int ranks) {
 
 InprocWorld::InprocWorld(int size)
     : ranks_(static_cast<std::size_t>(size)),
-      streaming_bytes_(streaming_from()),
+      cache_bytes_(last_cache_bytes()),
       small_bytes_(has_a_core_each(size) ? 32 << 10 : 256 << 10),
       core_each_(has_a_core_each(size)),
       // Waking a sleeper costs several microseconds, so a waiting rank looks for a while: with a core of its own
@@ -60,7 +67,7 @@ std::shared_ptr<InprocGroupState> InprocWorld::group(int rank, const std::vector
     const auto key = std::make_pair(world_ranks, occurrence);
     Registered& entry = registry_[key];
     if (!entry.state) entry.state = std::make_shared<InprocGroupState>(world_ranks);
-    const auto found = entry.state;
+    auto found = entry.state;
     if (++entry.fetched == world_ranks.size()) registry_.erase(key);
     return found;
 }
@@ -108,7 +115,8 @@ void InprocWorld::wake(int rank) {
     s.has_status = false;
 }
 
-bool InprocWorld::fail(int reporter, int culprit, const std::string& message, std::exception_ptr exception) noexcept {
+bool InprocWorld::fail(int reporter, int culprit, const std::string& message,
+                       const std::exception_ptr& exception) noexcept {
     bool first = false;
     {
         const std::lock_guard lock(failure_mutex_);

@@ -20,16 +20,16 @@ inline constexpr std::int64_t kLineBytes = 64;
 
 // Integer sums wrap: signed overflow is undefined, so sums are taken in the unsigned type of the same size.
 template <class A>
-struct arithmetic {
+struct Arithmetic {
     using type = A;
 };
 template <class A>
 requires std::is_integral_v<A>
-struct arithmetic<A> {
+struct Arithmetic<A> {
     using type = std::make_unsigned_t<A>;
 };
 template <class A>
-using arithmetic_t = typename arithmetic<A>::type;
+using arithmetic_t = typename Arithmetic<A>::type;
 
 template <class A>
 using Lanes __attribute__((vector_size(kLineBytes))) = A;
@@ -87,8 +87,10 @@ inline void store_rounded(bf16* to, const Lanes<float>& lanes) {
 // One element or one line of them. max and min hand a NaN on.
 template <ReduceOp op, class V>
 inline V apply(V a, V b) {
-    if constexpr (op == ReduceOp::max) return ((a > b) | (a != a)) ? a : b;
-    if constexpr (op == ReduceOp::min) return ((a < b) | (a != a)) ? a : b;
+    if constexpr (op == ReduceOp::max)
+        return ((a > b) | (a != a)) ? a : b;  // NOLINT(misc-redundant-expression): is NaN
+    if constexpr (op == ReduceOp::min)
+        return ((a < b) | (a != a)) ? a : b;  // NOLINT(misc-redundant-expression): is NaN
     return a + b;
 }
 

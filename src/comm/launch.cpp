@@ -66,6 +66,7 @@ void run_inproc(const LaunchOptions& options, const RankMain& rank_main) {
     std::condition_variable changed;
     int running = ranks;
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(ranks));
     for (int r = 0; r < ranks; ++r)
         threads.emplace_back([&, r] {
             run_rank(world, r, options.timeout, rank_main);

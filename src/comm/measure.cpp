@@ -10,12 +10,6 @@
 namespace cleave::comm {
 namespace {
 
-bool in_pieces(Operation operation) {
-    using enum Operation;
-    return operation == scatter || operation == gather || operation == all_gather || operation == reduce_scatter ||
-           operation == all_to_all;
-}
-
 struct Free {
     void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{4096}); }
 };
@@ -40,8 +34,8 @@ class Bench {
                                                                     0,
                                                                     0,
                                                                     {}} {
-        piece_ = in_pieces(options.operation) ? (elements + n_ - 1) / n_ : elements;
-        elements_ = in_pieces(options.operation) ? piece_ * n_ : elements;
+        piece_ = cut_into_pieces(options.operation) ? (elements + n_ - 1) / n_ : elements;
+        elements_ = cut_into_pieces(options.operation) ? piece_ * n_ : elements;
         if (options.operation != Operation::barrier) spec_.counts = {piece_};
         const std::int64_t bytes = elements_ * size_of(options.dtype);
         in_ = allocate(bytes);
@@ -181,12 +175,12 @@ class Bench {
 double bus_factor(Operation operation, int ranks) {
     const double share = ranks > 1 ? static_cast<double>(ranks - 1) / ranks : 1.0;
     if (operation == Operation::all_reduce) return 2 * share;
-    return in_pieces(operation) ? share : 1.0;
+    return cut_into_pieces(operation) ? share : 1.0;
 }
 
 std::string_view bus_formula(Operation operation) {
     if (operation == Operation::all_reduce) return "2(n-1)/n x bytes / time";
-    return in_pieces(operation) ? "(n-1)/n x bytes / time" : "bytes / time";
+    return cut_into_pieces(operation) ? "(n-1)/n x bytes / time" : "bytes / time";
 }
 
 double approximate_bus_factor(Operation operation) {

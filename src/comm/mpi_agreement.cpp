@@ -1,20 +1,21 @@
 #include "comm/mpi_agreement.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace cleave::comm {
 
 MpiAgreement::MpiAgreement(MpiEndpoint& endpoint, const MpiGroup& group, const Fingerprint& own,
                            const std::vector<int>& to, const std::vector<int>& from, int tag)
-    : group_(group), me_(endpoint.world_rank()), own_(own) {
+    : group_(group), me_(endpoint.world_rank()), own_{own, last_sequence()} {
     if (!endpoint.fingerprints()) return;
     for (const int r : from) {
         Other& other = others_.emplace_back();
         other.rank = r;
-        other.arrival.receive(&other.fingerprint, sizeof(Fingerprint), r, tag, group.collectives());
+        other.arrival.receive(&other.notice, sizeof(Notice), r, tag, group.collectives());
     }
-    for (const int r : to) sends_.send(&own_, sizeof(Fingerprint), r, tag, group.collectives());
-    endpoint.count_control(static_cast<std::int64_t>(sizeof(Fingerprint) * to.size()));
+    for (const int r : to) sends_.send(&own_, sizeof(Notice), r, tag, group.collectives());
+    endpoint.count_control(static_cast<std::int64_t>(sizeof(Notice) * to.size()));
 }
 
 bool MpiAgreement::reached() {
@@ -22,17 +23,20 @@ bool MpiAgreement::reached() {
     for (Other& other : others_) {
         if (other.arrived) continue;
         other.arrived = other.arrival.done();
-        if (other.arrived) compare(other.fingerprint, other.rank);
+        if (other.arrived) {
+            compare(other.notice.fingerprint, other.rank);
+            observe_sequence(other.notice.log_sequence);
+        }
         all = all && other.arrived;
     }
     return all;
 }
 
 void MpiAgreement::compare(const Fingerprint& theirs, int other) const {
-    if (theirs.hash == own_.hash) return;
+    if (theirs.hash == own().hash) return;
     const int them = group_.world_rank(other);
     throw RankFailure(them, fmt::format("ranks {} and {} disagree: rank {} calls {}, rank {} calls {}", me_, them, me_,
-                                        to_string(own_), them, to_string(theirs)));
+                                        to_string(own()), them, to_string(theirs)));
 }
 
 std::vector<int> MpiAgreement::absent() const {

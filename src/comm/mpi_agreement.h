@@ -1,4 +1,5 @@
-// The exchange of fingerprints before a collective.
+// The exchange of fingerprints before a collective. The number of the sender's last log line travels along, so that
+// lines of different processes can be merged in an order in which none stands before one it depends on (base/log.h).
 // Thread rule: belongs to one rank.
 #pragma once
 
@@ -18,13 +19,17 @@ class MpiAgreement {
 
     bool reached();  // all have arrived and agree; throws RankFailure if one disagrees
     bool sent() { return sends_.done(); }
-    const Fingerprint& own() const { return own_; }
+    const Fingerprint& own() const { return own_.fingerprint; }
     std::vector<int> absent() const;  // ranks of the group
 
   private:
+    struct Notice {  // as it is sent
+        Fingerprint fingerprint;
+        std::uint64_t log_sequence = 0;
+    };
     struct Other {
         int rank;
-        Fingerprint fingerprint;
+        Notice notice;
         MpiTransfers arrival;
         bool arrived = false;
     };
@@ -32,7 +37,7 @@ class MpiAgreement {
 
     const MpiGroup& group_;
     const int me_;
-    const Fingerprint own_;
+    const Notice own_;
     std::list<Other> others_;
     MpiTransfers sends_;
 };

@@ -1,6 +1,7 @@
 #include "comm/mpi_message.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace cleave::comm {
 
@@ -9,7 +10,10 @@ std::string describe_message(const char* what, int peer, const Message& m) {
 }
 
 MpiSend::MpiSend(MpiEndpoint& endpoint, const MpiGroup& group, const Message& message, int number)
-    : endpoint_(endpoint), group_(group), message_(message), header_{message.count, message.dtype, number} {
+    : endpoint_(endpoint),
+      group_(group),
+      message_(message),
+      header_{message.count, message.dtype, number, last_sequence()} {
     const bool empty = message.count == 0;
     transfers_.send(&header_, sizeof(header_), message.peer, message.tag, group.headers(), empty);
     if (!empty) transfers_.send(message.data, message.bytes(), message.peer, number, group.messages(), true);
@@ -42,6 +46,7 @@ bool MpiRecv::advance() {
     if (!transfers_.done()) return false;
     if (header_read_) return true;
     header_read_ = true;
+    observe_sequence(header_.log_sequence);
     check_agreement();
     if (message_.count == 0) return true;
     transfers_.receive(message_.data, message_.bytes(), message_.peer, header_.number, group_.messages());

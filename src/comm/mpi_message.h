@@ -10,7 +10,8 @@ namespace cleave::comm {
 struct MessageHeader {
     std::int64_t count;
     DType dtype;
-    int number;  // of this message among those from the sender to the receiver
+    int number;                  // of this message among those from the sender to the receiver
+    std::uint64_t log_sequence;  // of the sender's last log line
 };
 
 class MpiSend final : public Request {

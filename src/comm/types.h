@@ -46,6 +46,11 @@ constexpr bool has_root(Operation operation) {
     return operation == Operation::broadcast || operation == Operation::scatter || operation == Operation::gather ||
            operation == Operation::reduce;
 }
+// Operations whose message is cut into one piece a rank.
+constexpr bool cut_into_pieces(Operation operation) {
+    return operation == Operation::scatter || operation == Operation::gather || operation == Operation::all_gather ||
+           operation == Operation::reduce_scatter || operation == Operation::all_to_all;
+}
 
 std::string_view name_of(Operation operation);
 std::string_view name_of(ReduceOp op);

@@ -149,6 +149,17 @@ Tensor gelu(Tape& tape, const Tensor& x, std::string_view name) {
     return y;
 }
 
+Tensor relu(Tape& tape, const Tensor& x, std::string_view name) {
+    Engine& engine = tape.engine();
+    Tensor y = engine.create(kernels::Relu{}, {x}, {name, x.shape(), x.dtype()});
+    if (!tape.recording()) return y;
+    tape.record({y}, [&tape, &engine, x](Gradients gradients) {
+        tape.add_gradient(Tape::ref(x),
+                          engine.create(kernels::ReluBackward{}, {gradients[0], x}, {x.name(), x.shape(), x.dtype()}));
+    });
+    return y;
+}
+
 Tensor swiglu(Tape& tape, const Tensor& gate, const Tensor& up, std::string_view name) {
     Engine& engine = tape.engine();
     Tensor y = engine.create(kernels::SwiGlu{}, {gate, up}, {name, gate.shape(), gate.dtype()});

@@ -25,6 +25,7 @@ Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias,
 Tensor rms_norm(Tape& tape, const Tensor& x, Parameter& gain, double epsilon, std::string_view name);
 
 Tensor gelu(Tape& tape, const Tensor& x, std::string_view name);
+Tensor relu(Tape& tape, const Tensor& x, std::string_view name);
 // silu(gate) * up
 Tensor swiglu(Tape& tape, const Tensor& gate, const Tensor& up, std::string_view name);
 Tensor add(Tape& tape, const Tensor& a, const Tensor& b, std::string_view name);

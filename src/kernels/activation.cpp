@@ -63,6 +63,43 @@ void GeluBackward::run(Views inputs, Views outputs, void*) const {
     });
 }
 
+const Signature& Relu::signature() const {
+    static const Signature signature("~x[*] -> y[*]");
+    return signature;
+}
+
+Cost Relu::cost(Views inputs, Views outputs) const {
+    return elementwise_cost(inputs, outputs, 1);
+}
+
+void Relu::run(Views inputs, Views outputs, void*) const {
+    expect_count(*this, inputs, 1, outputs, 1);
+    each_vector<1, 1>(inputs, outputs, kGrain, [](auto& in, auto& out, std::int64_t i, auto count) {
+        const auto x = load(in[0] + i, count);
+        const std::remove_const_t<decltype(x)> zero{};
+        store(out[0] + i, x < zero ? zero : x, count);  // what is not a number stays so
+    });
+}
+
+const Signature& ReluBackward::signature() const {
+    static const Signature signature("dy[*] ~x[*] -> dx[*]");
+    return signature;
+}
+
+Cost ReluBackward::cost(Views inputs, Views outputs) const {
+    return elementwise_cost(inputs, outputs, 1);
+}
+
+void ReluBackward::run(Views inputs, Views outputs, void*) const {
+    expect_count(*this, inputs, 2, outputs, 1);
+    each_vector<2, 1>(inputs, outputs, kGrain, [](auto& in, auto& out, std::int64_t i, auto count) {
+        const auto dy = load(in[0] + i, count);
+        const auto x = load(in[1] + i, count);
+        const std::remove_const_t<decltype(x)> zero{};
+        store(out[0] + i, x > zero ? dy : zero, count);
+    });
+}
+
 const Signature& SwiGlu::signature() const {
     static const Signature signature("~gate[*] ~up[*] -> y[*]");
     return signature;

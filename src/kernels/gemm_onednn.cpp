@@ -52,11 +52,11 @@ class Product {
     std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
     void run(const GemmOperands& operands, void* workspace) {
-        a_.set_data_handle_no_pads_proc(const_cast<void*>(operands.a));
-        b_.set_data_handle_no_pads_proc(const_cast<void*>(operands.b));
-        y_.set_data_handle_no_pads_proc(operands.y);
-        scratch_.set_data_handle_no_pads_proc(workspace);
-        if (operands.bias) bias_.set_data_handle_no_pads_proc(const_cast<void*>(operands.bias));
+        a_.set_data_handle(const_cast<void*>(operands.a));
+        b_.set_data_handle(const_cast<void*>(operands.b));
+        y_.set_data_handle(operands.y);
+        scratch_.set_data_handle(workspace);
+        if (operands.bias) bias_.set_data_handle(const_cast<void*>(operands.bias));
         const std::array arguments{dnnl_exec_arg_t{DNNL_ARG_SRC, a_.get()}, dnnl_exec_arg_t{DNNL_ARG_WEIGHTS, b_.get()},
                                    dnnl_exec_arg_t{DNNL_ARG_DST, y_.get()},
                                    dnnl_exec_arg_t{DNNL_ARG_SCRATCHPAD, scratch_.get()},
@@ -67,12 +67,6 @@ class Product {
     }
 
   private:
-    // set_data_handle without the pass over padding, which our plain layouts do not have.
-    struct Memory : dnnl::memory {
-        using dnnl::memory::memory;
-        void set_data_handle_no_pads_proc(void* data) { dnnl_memory_set_data_handle(get(), data); }
-    };
-
     explicit Product(const dnnl::matmul::primitive_desc& description)
         : primitive_(description),
           stream_(cpu_engine()),
@@ -85,7 +79,7 @@ class Product {
 
     dnnl::matmul primitive_;
     dnnl::stream stream_;
-    Memory a_, b_, bias_, y_, scratch_;
+    dnnl::memory a_, b_, bias_, y_, scratch_;
     std::int64_t workspace_bytes_;
 };
 

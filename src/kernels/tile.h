@@ -22,8 +22,10 @@ CLEAVE_INLINE void tile_block(TileA<A> a, const A* b, std::int64_t b_stride, A* 
     using namespace simd;
     Vec<A> sums[Rows][Vectors];
     CLEAVE_UNROLL
-    for (int r = 0; r < Rows; ++r) CLEAVE_UNROLL
-    for (int v = 0; v < Vectors; ++v) sums[r][v] = accumulate ? load(c + r * c_stride + v * kLanes<A>) : Vec<A>{};
+    for (int r = 0; r < Rows; ++r) {
+        CLEAVE_UNROLL
+        for (int v = 0; v < Vectors; ++v) sums[r][v] = accumulate ? load(c + r * c_stride + v * kLanes<A>) : Vec<A>{};
+    }
     for (std::int64_t k = 0; k < depth; ++k) {
         Vec<A> row[Vectors];
         CLEAVE_UNROLL
@@ -36,8 +38,10 @@ CLEAVE_INLINE void tile_block(TileA<A> a, const A* b, std::int64_t b_stride, A* 
         }
     }
     CLEAVE_UNROLL
-    for (int r = 0; r < Rows; ++r) CLEAVE_UNROLL
-    for (int v = 0; v < Vectors; ++v) store(c + r * c_stride + v * kLanes<A>, sums[r][v]);
+    for (int r = 0; r < Rows; ++r) {
+        CLEAVE_UNROLL
+        for (int v = 0; v < Vectors; ++v) store(c + r * c_stride + v * kLanes<A>, sums[r][v]);
+    }
 }
 
 template <class A, int Vectors>

@@ -22,7 +22,7 @@ double seconds() {
 }
 
 std::string clock_text(double left) {
-    const auto s = static_cast<long>(left + 0.5);
+    const auto s = std::lround(left);
     return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
                      : fmt::format("{}:{:02}", s / 60, s % 60);
 }

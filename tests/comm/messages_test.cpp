@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/log.h"
 #include "ranks.h"
 
 namespace cleave::comm::test {
@@ -161,6 +162,29 @@ TEST(Bytes, MessagesAreCountedOnceAtEachEnd) {
             EXPECT_EQ(s.sent_by(Operation::send), world.rank() == 0 ? 400 : 0);
             EXPECT_EQ(s.received_by(Operation::recv), world.rank() == 1 ? 400 : 0);
             EXPECT_EQ(s.received_by(Operation::send) + s.sent_by(Operation::recv), 0);
+        });
+}
+
+// A line that a rank logs after it has heard of another gets a higher number than the other's lines before: by a
+// message and by a collective. (Threads share their numbers anyway.)
+TEST(LogSequence, TravelsWithMessagesAndCollectives) {
+    for (const int n : sizes(2))
+        on_ranks(n, [&](Communicator& world) {
+            std::int64_t number = 0;
+            std::uint64_t told = 0;
+            if (world.rank() == 0) {
+                number = static_cast<std::int64_t>(last_sequence()) + 1000;
+                observe_sequence(static_cast<std::uint64_t>(number));
+                world.send(&number, 1, DType::i64, n - 1);
+            } else if (world.rank() == n - 1) {
+                world.recv(&number, 1, DType::i64, 0);
+                EXPECT_GE(last_sequence(), static_cast<std::uint64_t>(number));
+                told = static_cast<std::uint64_t>(number) + 1000;
+                observe_sequence(told);
+            }
+            std::uint64_t most = 0;
+            world.all_reduce(&told, &most, 1, DType::i64, ReduceOp::max).wait();
+            EXPECT_GE(last_sequence(), most);
         });
 }
 

@@ -1,4 +1,5 @@
 #include "config/run_file.h"
+#include "train/job_check.h"
 
 #include <gmock/gmock.h>
 

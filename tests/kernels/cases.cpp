@@ -181,6 +181,13 @@ void add_elementwise(std::vector<Case>& cases, bool large) {
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::gelu(a[0])}; }));
     cases.push_back(make("gelu_backward", GeluBackward{}, {in(s, "dy"), in(s, "x")}, {out(s)},
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::gelu_backward(a[0], a[1])}; }));
+    cases.push_back(make("relu", Relu{}, {in(s, "x")}, {out(s)}, [](const Arrays& a, const Arrays&) {
+        return Arrays{ref::map(a[0], [&](std::int64_t i) { return std::max(a[0][i], 0.0); })};
+    }));
+    cases.push_back(
+        make("relu_backward", ReluBackward{}, {in(s, "dy"), in(s, "x")}, {out(s)}, [](const Arrays& a, const Arrays&) {
+            return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[1][i] > 0 ? a[0][i] : 0; })};
+        }));
     cases.push_back(
         make("swiglu", SwiGlu{}, {in(s, "gate"), in(s, "up")}, {out(s)}, [=](const Arrays& a, const Arrays&) {
             return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] * logistic(a[0][i]) * a[1][i]; })};
@@ -355,6 +362,7 @@ std::vector<Pair> all_pairs() {
          {back(RmsNormBackwardInput{}, {dy, input(0), input(1), output(1)}, {0}),
           back(RmsNormBackwardWeight{}, {dy, input(0), output(1)}, {1})}},
         {named(cases, "gelu"), {back(GeluBackward{}, {dy, input(0)}, {0})}},
+        {named(cases, "relu"), {back(ReluBackward{}, {dy, input(0)}, {0})}},
         {named(cases, "swiglu"), {back(SwiGluBackward{}, {dy, input(0), input(1)}, {0, 1})}},
         {named(cases, "scale"), {back(Scale(-1.75), {dy}, {0})}},
         {named(cases, "rotary"), {back(Rotary(10000.0, true, 2), {dy}, {0})}},

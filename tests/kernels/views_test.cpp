@@ -95,6 +95,8 @@ TEST(Views, OutputsMayBeTheStorageOfAnInput) {
     const OperandCase a{normal(s, "a")}, b{normal(s, "b")};
     expect_in_place(Gelu{}, {a}, 0, s);
     expect_in_place(GeluBackward{}, {a, b}, 1, s);
+    expect_in_place(Relu{}, {a}, 0, s);
+    expect_in_place(ReluBackward{}, {a, b}, 1, s);
     expect_in_place(SwiGlu{}, {a, b}, 0, s);
     expect_in_place(Add{}, {a, b}, 1, s);
     expect_in_place(Scale(3), {a}, 0, s);
