@@ -30,7 +30,7 @@ class Program {
         rlim_t file_bytes = RLIM_INFINITY;
     };
     // Runs in the tree's folder. `words`: the command line, beginning with the program.
-    Program(const std::filesystem::path& scratch, std::vector<std::string> words, const Limits& limits = {})
+    Program(const std::filesystem::path& scratch, std::vector<std::string> words, const Limits& limits)
         : out_(scratch / "stdout"), err_(scratch / "stderr") {
         std::vector<char*> argv;
         for (std::string& word : words) argv.push_back(word.data());
