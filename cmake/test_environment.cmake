@@ -3,8 +3,10 @@ set(suppressions ${PROJECT_SOURCE_DIR}/cmake/sanitizers)
 # mpirun refuses root, which containers usually are, unless told twice.
 set(CLEAVE_TEST_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
 if(CLEAVE_SANITIZE MATCHES "address")
+  # No detect_stack_use_after_return: GCC 12 aligns the frames that it moves to the heap to 32 bytes, and AVX-512 registers
+  # spilled there fault (GCC bug 110027).
   list(APPEND CLEAVE_TEST_ENVIRONMENT
-    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "ASAN_OPTIONS=detect_stack_use_after_return=0:strict_string_checks=1"
     "LSAN_OPTIONS=suppressions=${suppressions}/leaks.txt:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1")
 elseif(CLEAVE_SANITIZE MATCHES "thread")

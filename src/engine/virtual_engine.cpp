@@ -3,7 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <bit>
+#include <cstdint>
 
 namespace cleave {
 
@@ -25,11 +25,12 @@ void VirtualEngine::read_bytes(const Tensor& tensor, std::span<std::byte> bytes)
 // A block's address is its offset plus one: never null, so that views know that they have a place, and never followed,
 // because no kernel runs.
 void* VirtualEngine::acquire(std::int64_t bytes) {
-    return std::bit_cast<void*>(allocator_.allocate(bytes) + 1);
+    const auto address = static_cast<std::uintptr_t>(allocator_.allocate(bytes) + 1);
+    return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): never followed
 }
 
 void VirtualEngine::give_back(void* block, std::int64_t bytes) {
-    allocator_.free(std::bit_cast<std::int64_t>(block) - 1, bytes);
+    allocator_.free(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(block)) - 1, bytes);
 }
 
 void VirtualEngine::reset_peaks() {
