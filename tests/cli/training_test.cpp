@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 using Words = std::vector<std::string>;
 
-class TrainingTest : public testing::Test {
+class SlowTrainingTest : public testing::Test {
   protected:
     std::string folder(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -72,9 +72,10 @@ class TrainingTest : public testing::Test {
     ScratchFolder folder_;
 };
 
-class ResumeTest : public TrainingTest, public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+class SlowResumeTest : public SlowTrainingTest,
+                       public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
-TEST_P(ResumeTest, AnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne) {
+TEST_P(SlowResumeTest, AnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne) {
     const auto [dtype, ranks] = GetParam();
     const Words more{"--set", std::string("train.dtype=") + dtype};
     Words resume = more;
@@ -96,12 +97,13 @@ TEST_P(ResumeTest, AnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne) {
     expect_same_bits("whole", "killed");
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, ResumeTest, testing::Combine(testing::Values("f32", "bf16"), testing::Values("1", "2")),
+INSTANTIATE_TEST_SUITE_P(Runs, SlowResumeTest,
+                         testing::Combine(testing::Values("f32", "bf16"), testing::Values("1", "2")),
                          [](const auto& info) {
                              return std::string(std::get<0>(info.param)) + "Dp" + std::get<1>(info.param);
                          });
 
-TEST_F(TrainingTest, ThreadsAndMpiProcessesEndWithTheSameBits) {
+TEST_F(SlowTrainingTest, ThreadsAndMpiProcessesEndWithTheSameBits) {
     ASSERT_EQ(run(train("threads", {})).exit_code, 0);
     Words mpi{"mpirun", "-n", "2", "--oversubscribe"};
     const Words program = train("mpi", {"--json"}, "");
@@ -118,14 +120,14 @@ TEST_F(TrainingTest, ThreadsAndMpiProcessesEndWithTheSameBits) {
                                    testing::Not(HasSubstr("error (rank 1)"))));
 }
 
-TEST_F(TrainingTest, OtherRanksResumeAndSaySo) {
+TEST_F(SlowTrainingTest, OtherRanksResumeAndSaySo) {
     EXPECT_EQ(interrupt("run", train("run", {}), 3, SIGINT).exit_code, 130);
     const Result resumed = run(train("run", {"--resume"}, "4"));
     EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
     EXPECT_THAT(resumed.err, AllOf(HasSubstr("bits may differ"), HasSubstr("ranks was 2, is 4")));
 }
 
-TEST_F(TrainingTest, ALossThatIsNotFiniteStopsEveryRankAndNamesTheStepAndTheLastCheckpoint) {
+TEST_F(SlowTrainingTest, ALossThatIsNotFiniteStopsEveryRankAndNamesTheStepAndTheLastCheckpoint) {
     const Result result = run(train("run", {"--set", "train.optimizer=sgd", "--set", "train.lr=1e10", "--set",
                                             "train.clip=0", "--set", "train.checkpoint_every=1"}));
     EXPECT_EQ(result.exit_code, 1) << result.err;
@@ -136,7 +138,7 @@ TEST_F(TrainingTest, ALossThatIsNotFiniteStopsEveryRankAndNamesTheStepAndTheLast
     EXPECT_EQ(*CheckpointFile(checkpoint("run")).metadata().find("step")->integer(), done);
 }
 
-TEST_F(TrainingTest, AFullDiskLeavesTheOlderCheckpointToResumeFrom) {
+TEST_F(SlowTrainingTest, AFullDiskLeavesTheOlderCheckpointToResumeFrom) {
     ASSERT_EQ(run(train("whole", {})).exit_code, 0);
     ASSERT_EQ(interrupt("run", train("run", {}), 3, SIGINT).exit_code, 130);
     const auto older = checkpoint("run");
@@ -150,7 +152,7 @@ TEST_F(TrainingTest, AFullDiskLeavesTheOlderCheckpointToResumeFrom) {
     expect_same_bits("whole", "run");
 }
 
-TEST_F(TrainingTest, ADamagedCheckpointIsAUserError) {
+TEST_F(SlowTrainingTest, ADamagedCheckpointIsAUserError) {
     ASSERT_EQ(interrupt("run", train("run", {}), 3, SIGINT).exit_code, 130);
     const auto file = checkpoint("run");
     const std::string whole = read_all(file);
@@ -166,7 +168,7 @@ TEST_F(TrainingTest, ADamagedCheckpointIsAUserError) {
     }
 }
 
-TEST_F(TrainingTest, AFailedStartLeavesNothingAndOverwriteRemovesOnlyTheRunsOwnFiles) {
+TEST_F(SlowTrainingTest, AFailedStartLeavesNothingAndOverwriteRemovesOnlyTheRunsOwnFiles) {
     write_all(folder_ / "short.txt", "abc");
     const Words wrong{"--set", "data.path=" + folder("short.txt")};
     EXPECT_EQ(run(train("new/run", wrong)).exit_code, 2);
@@ -184,7 +186,7 @@ TEST_F(TrainingTest, AFailedStartLeavesNothingAndOverwriteRemovesOnlyTheRunsOwnF
     EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "checkpoints" / "step_000000999.ckpt"));
 }
 
-TEST_F(TrainingTest, TheDryRunSaysThePeakThatTheRunMeasures) {
+TEST_F(SlowTrainingTest, TheDryRunSaysThePeakThatTheRunMeasures) {
     const Result real = run(train("run", {"--json", "--set", "run.trace_step=2"}));
     const Result dry = run(train("dry", {"--json", "--dry-run"}));
     ASSERT_EQ(real.exit_code, 0) << real.err;
