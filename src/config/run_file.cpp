@@ -124,13 +124,16 @@ class Reader {
     void read_section(std::string_view name, const toml::node& node) {
         const auto* table = node.as_table();
         const bool known = std::find(sections_.begin(), sections_.end(), name) != sections_.end();
-        if (table == nullptr) {
+        if (table == nullptr && find(name) != nullptr) {
+            read_value(std::string(name), node);
+        } else if (table == nullptr) {
             add(node, known ? fmt::format("'{}' is a section: write [{}] and its keys below", name, name)
                             : unknown(std::string(name)) + "; keys stand below their [section]");
         } else if (!known) {
             const auto near = nearest(name, sections_);
             std::string list;
-            for (auto section : sections_) list += fmt::format("{}[{}]", list.empty() ? "" : ", ", section);
+            for (auto section : sections_)
+                if (!section.empty()) list += fmt::format("{}[{}]", list.empty() ? "" : ", ", section);
             add(node, fmt::format("unknown section [{}]{}", name,
                                   near.empty() ? "; accepted: " + list : fmt::format(" (did you mean [{}]?)", near)));
         } else {
@@ -178,7 +181,7 @@ class Reader {
 template <class Line>
 std::string by_section(Job& job, Line&& line) {
     std::string text;
-    std::string_view section;
+    std::string_view section;  // keys without one come first
     for (const Key& key : keys_of(job)) {
         if (key.section() != section) {
             section = key.section();

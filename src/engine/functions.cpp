@@ -32,20 +32,21 @@ Tensor linear(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, W
                                : engine.create(forward, {x, weight.value}, output);
     if (!tape.recording()) return y;
 
-    auto half = [&tape, &engine, &weight, bias, in_out, outer_dims, out_dims, x](Gradients gradients) {
+    auto half = [&tape, &engine, &weight, bias, in_out, outer_dims, out_dims, input = Tape::ref(x),
+                 input_name = x.name(), input_shape = x.shape(), saved = tape.save(x)](Gradients gradients) {
         const Tensor& dy = gradients[0];
-        const Tape::Ref input = Tape::ref(x);
         if (tape.wants_gradient(input)) {
             const MatMul backward{in_out ? MatMul::Form::nt : MatMul::Form::nn, out_dims};
-            tape.add_gradient(input, engine.create(backward, {dy, weight.value}, {x.name(), x.shape(), x.dtype()}));
+            tape.add_gradient(input,
+                              engine.create(backward, {dy, weight.value}, {input_name, input_shape, dy.dtype()}));
         }
-        tape.use(weight, [&engine, &weight, in_out, outer_dims, x, dy] {
+        tape.use(weight, [&engine, &weight, in_out, outer_dims, saved, dy] {
             MatMul product{MatMul::Form::tn, outer_dims};
             product.accumulate = true;
             if (in_out)
-                engine.launch(product, {x, dy}, {weight.gradient});
+                engine.launch(product, {saved.get(), dy}, {weight.gradient});
             else
-                engine.launch(product, {dy, x}, {weight.gradient});
+                engine.launch(product, {dy, saved.get()}, {weight.gradient});
         });
         if (bias != nullptr)
             tape.use(*bias, [&engine, bias, out_dims, dy] {
@@ -101,6 +102,12 @@ Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias,
                       {{name, x.shape(), x.dtype()}, {"mean", rows, statistics}, {"rstd", rows, statistics}});
     Tensor y = outputs[0];
     if (!tape.recording()) return y;
+    tape.cheap(y, [&engine, &gain, &bias, x, epsilon, rows, statistics] {
+        return engine
+            .create(kernels::LayerNorm{epsilon}, {x, gain.value, bias.value},
+                    {{x.name(), x.shape(), x.dtype()}, {"mean", rows, statistics}, {"rstd", rows, statistics}})
+            .front();
+    });
     tape.record(
         {y},
         [&tape, &engine, &gain, &bias, x, mean = outputs[1], rstd = outputs[2]](Gradients gradients) {
@@ -124,6 +131,12 @@ Tensor rms_norm(Tape& tape, const Tensor& x, Parameter& gain, double epsilon, st
                                  {{name, x.shape(), x.dtype()}, {"rstd", rows, accumulator_of(x.dtype())}});
     Tensor y = outputs[0];
     if (!tape.recording()) return y;
+    tape.cheap(y, [&engine, &gain, x, epsilon, rows] {
+        return engine
+            .create(kernels::RmsNorm{epsilon}, {x, gain.value},
+                    {{x.name(), x.shape(), x.dtype()}, {"rstd", rows, accumulator_of(x.dtype())}})
+            .front();
+    });
     tape.record({y},
                 [&tape, &engine, &gain, x, rstd = outputs[1]](Gradients gradients) {
                     const Tensor& dy = gradients[0];
@@ -142,6 +155,7 @@ Tensor gelu(Tape& tape, const Tensor& x, std::string_view name) {
     Engine& engine = tape.engine();
     Tensor y = engine.create(kernels::Gelu{}, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
+    tape.cheap(y, [&engine, x] { return engine.create(kernels::Gelu{}, {x}, {x.name(), x.shape(), x.dtype()}); });
     tape.record({y}, [&tape, &engine, x](Gradients gradients) {
         tape.add_gradient(Tape::ref(x),
                           engine.create(kernels::GeluBackward{}, {gradients[0], x}, {x.name(), x.shape(), x.dtype()}));
@@ -153,6 +167,7 @@ Tensor relu(Tape& tape, const Tensor& x, std::string_view name) {
     Engine& engine = tape.engine();
     Tensor y = engine.create(kernels::Relu{}, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
+    tape.cheap(y, [&engine, x] { return engine.create(kernels::Relu{}, {x}, {x.name(), x.shape(), x.dtype()}); });
     tape.record({y}, [&tape, &engine, x](Gradients gradients) {
         tape.add_gradient(Tape::ref(x),
                           engine.create(kernels::ReluBackward{}, {gradients[0], x}, {x.name(), x.shape(), x.dtype()}));
@@ -164,6 +179,9 @@ Tensor swiglu(Tape& tape, const Tensor& gate, const Tensor& up, std::string_view
     Engine& engine = tape.engine();
     Tensor y = engine.create(kernels::SwiGlu{}, {gate, up}, {name, gate.shape(), gate.dtype()});
     if (!tape.recording()) return y;
+    tape.cheap(y, [&engine, gate, up] {
+        return engine.create(kernels::SwiGlu{}, {gate, up}, {gate.name(), gate.shape(), gate.dtype()});
+    });
     tape.record({y}, [&tape, &engine, gate, up](Gradients gradients) {
         auto inputs = engine.create(kernels::SwiGluBackward{}, {gradients[0], gate, up},
                                     {{gate.name(), gate.shape(), gate.dtype()}, {up.name(), up.shape(), up.dtype()}});
@@ -212,6 +230,22 @@ Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, dou
         tape.add_gradient(Tape::ref(logits), std::move(in_place));
     });
     return loss;
+}
+
+Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameters, Part block) {
+    if (!tape.recording() || tape.recompute() != Recompute::full) return block(tape, x);
+    Tape forward_only(tape.engine(), false);
+    Tensor y = block(forward_only, x);
+    tape.announce_uses(parameters);
+    tape.record({y}, [&tape, x, parameters = std::move(parameters), block = std::move(block)](Gradients gradients) {
+        tape.retract_uses(parameters);  // the second run says so itself
+        Tape again(tape);
+        again.watch(x);
+        const Tensor value = block(again, x);
+        again.backward_from(value, gradients[0]);
+        tape.add_gradient(Tape::ref(x), again.gradient_of(x));
+    });
+    return y;
 }
 
 Tensor transition(Tape& tape, const Tensor& x, const Layout& to) {

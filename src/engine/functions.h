@@ -3,7 +3,9 @@
 // Thread rule: one rank's thread.
 #pragma once
 
+#include <functional>
 #include <string_view>
+#include <vector>
 
 #include "engine/tape.h"
 
@@ -42,6 +44,11 @@ Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, 
 // The backward overwrites the logits: nothing may read them after it.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name);
+
+// `block`, a part of the program from one tensor to one, keeping only x where the tape recomputes in full: its backward
+// runs it again and records it then. `parameters`: all that it uses, once each.
+using Part = std::function<Tensor(Tape& tape, const Tensor& x)>;
+Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameters, Part block);
 
 // Differentiable transition; its backward is the dual.
 Tensor transition(Tape& tape, const Tensor& x, const Layout& to);

@@ -13,7 +13,30 @@ void Tape::record(std::initializer_list<Tensor> outputs, InputHalf half, std::in
     }
     node.half = std::move(half);
     nodes_.push_back(std::move(node));
-    for (Parameter* parameter : uses) ++uses_left_[parameter];
+    owner_of_uses().announce_uses(std::span(uses.begin(), uses.size()));
+}
+
+void Tape::announce_uses(std::span<Parameter* const> parameters) {
+    for (Parameter* parameter : parameters) ++uses_left_[parameter];
+}
+
+void Tape::retract_uses(std::span<Parameter* const> parameters) {
+    for (Parameter* parameter : parameters) --uses_left_.at(parameter);
+}
+
+void Tape::cheap(const Tensor& tensor, std::function<Tensor()> make) {
+    if (recompute_ == Recompute::selective) cheap_[tensor.id()] = {std::move(make), {}};
+}
+
+Tape::Saved Tape::save(const Tensor& tensor) {
+    const auto found = cheap_.find(tensor.id());
+    if (found == cheap_.end()) return Saved(std::make_shared<Saved::State>(Saved::State{tensor, {}}));
+    std::shared_ptr<Saved::State> state = found->second.state.lock();
+    if (!state) {
+        state = std::make_shared<Saved::State>(Saved::State{{}, found->second.make});
+        found->second.state = state;
+    }
+    return Saved(std::move(state));
 }
 
 void Tape::add_gradient(const Ref& value, Tensor gradient) {
@@ -36,6 +59,7 @@ void Tape::add_gradient(const Ref& value, Tensor gradient) {
 }
 
 void Tape::use(Parameter& parameter, WeightHalf half) {
+    if (parent_ != nullptr) return parent_->use(parameter, std::move(half));
     WeightUse use{&parameter, std::move(half)};
     if (defer_weight_halves_)
         deferred_.push_back(std::move(use));
@@ -53,11 +77,17 @@ void Tape::run_use(const WeightUse& use) {
     }
 }
 
-void Tape::run_nodes(const Tensor& loss) {
-    CLEAVE_CHECK(recording_ && loss.shape().rank() == 0, "backward from {}", loss.name());
+void Tape::run_from_loss(const Tensor& loss) {
+    CLEAVE_CHECK(loss.shape().rank() == 0, "backward from {}", loss.name());
     Tensor one = engine_.alloc("gradient of the loss", {}, loss.layout().dual(), loss.dtype(), MemoryKind::activations);
     engine_.launch(kernels::Fill{1.0}, {one}, {one});
-    add_gradient(ref(loss), std::move(one));
+    backward_from(loss, std::move(one));
+}
+
+void Tape::backward_from(const Tensor& value, Tensor gradient) {
+    CLEAVE_CHECK(recording_, "backward from {}", value.name());
+    add_gradient(ref(value), std::move(gradient));
+    cheap_.clear();  // what was saved has its own way to make it
     while (!nodes_.empty()) {
         const Node node = std::move(nodes_.back());  // its closure, and what it saved, go when it has run
         nodes_.pop_back();
@@ -75,13 +105,13 @@ void Tape::run_nodes(const Tensor& loss) {
 
 void Tape::backward(const Tensor& loss, const GradientReady& ready) {
     ready_ = ready;
-    run_nodes(loss);
+    run_from_loss(loss);
     ready_ = {};
 }
 
 void Tape::backward_inputs(const Tensor& loss) {
     defer_weight_halves_ = true;
-    run_nodes(loss);
+    run_from_loss(loss);
     defer_weight_halves_ = false;
 }
 

@@ -9,11 +9,14 @@
 // Parameters are leaves: their gradients stay in the dual of the parameter's layout until the schedule's `reduce`.
 //
 // The tape keeps no value alive: a function saves what its backward needs in its closures, and they go with the
-// closures. Thread rule: one rank's thread.
+// closures. Under recomputation it saves less: with `selective` the outputs of norms and activations, which cost a pass
+// over memory to make again; with `full` (functions.h, recomputed) a block keeps its input alone. What is made again
+// has the same bits. Thread rule: one rank's thread.
 #pragma once
 
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -23,13 +26,19 @@
 
 namespace cleave {
 
+enum class Recompute : std::uint8_t { none, selective, full };
+
 class Tape {
   public:
     // With `recording` off (evaluation, generation) functions run forward only and save nothing.
-    explicit Tape(Engine& engine, bool recording = true) : engine_(engine), recording_(recording) {}
+    explicit Tape(Engine& engine, bool recording = true, Recompute recompute = Recompute::none)
+        : engine_(engine), recording_(recording), recompute_(recompute) {}
+    // A tape for a part of `parent`'s program that backward runs again: uses of parameters are the parent's.
+    explicit Tape(Tape& parent) : engine_(parent.engine_), recording_(true), parent_(&parent) {}
 
     Engine& engine() { return engine_; }
     bool recording() const { return recording_; }
+    Recompute recompute() const { return recompute_; }
 
     // A value of the tape without its storage, for closures that only pass a gradient on.
     struct Ref {
@@ -51,17 +60,45 @@ class Tape {
     // One use of a parameter: `half` adds its part to parameter.gradient, now or with the other weight halves.
     void use(Parameter& parameter, WeightHalf half);
 
+    // What a function keeps of a tensor for its backward. Copies share one tensor.
+    class Saved {
+      public:
+        // The tensor; made again at the first call where it was not kept.
+        const Tensor& get() const {
+            if (!state_->value) state_->value = state_->make();
+            return state_->value;
+        }
+
+      private:
+        friend class Tape;
+        struct State {
+            Tensor value;
+            std::function<Tensor()> make;
+        };
+        explicit Saved(std::shared_ptr<State> state) : state_(std::move(state)) {}
+        std::shared_ptr<State> state_;
+    };
+    Saved save(const Tensor& tensor);
+    // Tells save() how `tensor` is made again from what backward needs anyway.
+    void cheap(const Tensor& tensor, std::function<Tensor()> make);
+
     // Called when the last weight half of a parameter on this tape has run: its gradient has all of this tape's parts.
     using GradientReady = std::function<void(Parameter&)>;
 
     // Runs the backward of everything recorded, from `loss` (a scalar), and empties the tape.
     void backward(const Tensor& loss, const GradientReady& ready = {});
+    // The same from any recorded value and its gradient.
+    void backward_from(const Tensor& value, Tensor gradient);
     // The input halves alone; the weight halves wait for run_weight_halves().
     void backward_inputs(const Tensor& loss);
     void run_weight_halves(const GradientReady& ready = {});
 
     // Lets a tensor that no function produced have a gradient, and gives it after the backward.
     void watch(const Tensor& tensor);
+    // Says before forward, and takes back before the part is recorded anew, that a part of the program which is run
+    // again uses `parameters`.
+    void announce_uses(std::span<Parameter* const> parameters);
+    void retract_uses(std::span<Parameter* const> parameters);
     Tensor gradient_of(const Tensor& tensor) const;
 
   private:
@@ -77,15 +114,23 @@ class Tape {
         bool watched = false;
         Tensor gradient;
     };
-    void run_nodes(const Tensor& loss);
+    struct Cheap {
+        std::function<Tensor()> make;
+        std::weak_ptr<Saved::State> state;  // while somebody has saved it
+    };
+    void run_from_loss(const Tensor& loss);
+    Tape& owner_of_uses() { return parent_ == nullptr ? *this : parent_->owner_of_uses(); }
     void run_use(const WeightUse& use);
 
     Engine& engine_;
     bool recording_;
+    Recompute recompute_ = Recompute::none;
+    Tape* parent_ = nullptr;
     bool defer_weight_halves_ = false;
     GradientReady ready_;
     std::vector<Node> nodes_;
     std::unordered_map<std::uint64_t, Value> values_;
+    std::unordered_map<std::uint64_t, Cheap> cheap_;
     std::unordered_map<Parameter*, int> uses_left_;
     std::vector<WeightUse> deferred_;
 };

@@ -62,7 +62,9 @@ void Transformer::refresh_values() {
 Tensor Transformer::logits(Tape& tape, const Tensor& tokens) {
     Tensor x = embedding(tape, tokens, token_table_, "embedding");
     if (position_table_) x = add_positions(tape, x, *position_table_, "embedding + positions");
-    for (auto& block : blocks_) x = block->forward(tape, x);
+    for (auto& block : blocks_)
+        x = recomputed(tape, x, block->parameters(),
+                       [&block](Tape& part, const Tensor& in) { return block->forward(part, in); });
     x = final_bias_ ? layer_norm(tape, x, final_gain_, *final_bias_, config_.norm_epsilon, "final norm")
                     : rms_norm(tape, x, final_gain_, config_.norm_epsilon, "final norm");
     return linear(tape, x, output_ ? *output_ : token_table_, nullptr, WeightForm::out_in, 1, "logits");

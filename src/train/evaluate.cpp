@@ -9,9 +9,11 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
     CLEAVE_CHECK(batches > 0 && labels > 0);
     const double scale = 1.0 / static_cast<double>(labels);
     Tensor sum;
+    std::int64_t counted = 0;
     Samples samples;
     for (std::int64_t batch = 0; batch < batches; ++batch) {
         draw(batch, samples);
+        counted += unmasked_labels(samples);
         Tape tape(engine, false);
         const Tensor loss = model.loss(tape, write_samples(engine, model, "tokens", samples.tokens),
                                        write_samples(engine, model, "labels", samples.labels), scale);
@@ -20,7 +22,9 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
         else
             sum = loss;
     }
-    return engine.read(engine.transition(sum, summed(sum.layout())), 1.0);
+    const double loss = engine.read(engine.transition(sum, summed(sum.layout())), 1.0);
+    const std::int64_t all = sum_over_batch(engine, model.layouts().tokens, counted, labels);
+    return loss * (static_cast<double>(labels) / static_cast<double>(all));
 }
 
 }  // namespace cleave

@@ -10,7 +10,7 @@
 namespace cleave {
 
 // `draw(i, samples)` fills in this rank's rows of batch i, of `batches`; every rank has equally many rows of a batch.
-// `labels`: of all ranks and batches together, not masked.
+// `labels`: how many all ranks and batches together have, masked ones included.
 double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
                 const std::function<void(std::int64_t, Samples&)>& draw, std::int64_t labels);
 

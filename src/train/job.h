@@ -7,12 +7,14 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "engine/tape.h"
 #include "model/model_config.h"
 
 namespace cleave {
 
 enum class TokenizerKind : std::uint8_t { characters, bytes };
 enum class OptimizerKind : std::uint8_t { adamw, sgd };
+enum class LrSchedule : std::uint8_t { cosine, linear, wsd, constant };
 
 struct Job {
     struct Data {
@@ -35,12 +37,17 @@ struct Job {
         double lr = 1e-3;
         double min_lr = 1e-4;
         std::int64_t warmup_steps = 100;
+        LrSchedule lr_schedule = LrSchedule::cosine;
+        std::int64_t decay_steps = 0;  // wsd: length of the decay at the end; 0 = a tenth of the steps
+        std::int64_t ramp_batch = 0;   // sequences in the first step's batch; 0 = train.batch from the start
+        std::int64_t ramp_steps = 0;   // over which the batch grows from it to train.batch
         OptimizerKind optimizer = OptimizerKind::adamw;
         double beta1 = 0.9;
         double beta2 = 0.99;
         double epsilon = 1e-8;
         double weight_decay = 0.1;
         double clip = 1.0;                  // 0 = off
+        std::int64_t skip_nonfinite = 0;    // steps in a row
         std::int64_t evaluate_every = 250;  // steps; 0 = only at the end
         std::int64_t evaluate_batches = 20;
         bool evaluate_all_at_end = true;
@@ -68,12 +75,14 @@ struct Job {
     Sample sample;
     Run run;
     Comm comm;
+    Recompute recompute = Recompute::none;
 };
 
 // The ranks along dp when the job runs on `ranks` ranks; 0 where pp x cp x tp does not divide them.
 int data_parallel_ranks(const Job& job, int ranks);
-// Sequences per rank and forward pass, and forward passes per step, when dp ranks share the batch. The job is checked.
+// Sequences per rank and forward pass, when dp ranks share the batch, and forward passes of a step with a batch of
+// `batch` sequences. The job is checked.
 std::int64_t microbatch_size(const Job& job, int dp);
-std::int64_t accumulation(const Job& job, int dp);
+std::int64_t accumulation(const Job& job, int dp, std::int64_t batch);
 
 }  // namespace cleave

@@ -101,6 +101,7 @@ class Checker {
     void check_batch() {
         const std::int64_t batch = job_.train.batch;
         const std::int64_t microbatch = job_.train.microbatch;
+        check_ramp();
         if (batch % ranks_ != 0) {
             add("train.batch: found {}, which does not divide over dp = {} ranks; nearest that do: {}, or {} ranks",
                 batch, ranks_, nearest_multiples(batch, ranks_ * std::max<std::int64_t>(microbatch, 1)),
@@ -114,8 +115,39 @@ class Checker {
         }
     }
 
+    // Every batch of the ramp must divide as train.batch must; they are all multiples of the first.
+    void check_ramp() {
+        const Job::Train& t = job_.train;
+        if (t.ramp_batch == 0) {
+            if (t.ramp_steps != 0)
+                add("train.ramp_steps: found {} without a train.ramp_batch; accepted: 0, or a train.ramp_batch that "
+                    "divides train.batch = {}",
+                    t.ramp_steps, t.batch);
+            return;
+        }
+        if (t.ramp_batch > t.batch || t.batch % t.ramp_batch != 0)
+            add("train.ramp_batch: found {}, which does not divide train.batch = {}; nearest that do: {}, or 0, no "
+                "ramp",
+                t.ramp_batch, t.batch, nearest_divisors(t.ramp_batch, t.batch));
+        const std::int64_t unit = ranks_ * std::max<std::int64_t>(t.microbatch, 1);
+        if (t.ramp_batch % unit != 0)
+            add("train.ramp_batch: found {}, which does not divide over dp x microbatch = {} x {}; nearest that do: {}",
+                t.ramp_batch, ranks_, std::max<std::int64_t>(t.microbatch, 1), nearest_multiples(t.ramp_batch, unit));
+        if (t.ramp_steps == 0)
+            add("train.ramp_steps: found 0 with train.ramp_batch = {}; accepted: at least 1, the steps until the batch "
+                "is {}",
+                t.ramp_batch, t.batch);
+    }
+
     void check_schedule() {
         const Job::Train& t = job_.train;
+        if (t.decay_steps > t.steps - t.warmup_steps && t.warmup_steps <= t.steps)
+            add("train.decay_steps: found {}, more than the {} steps after the warm-up; accepted: at most {}",
+                t.decay_steps, t.steps - t.warmup_steps, t.steps - t.warmup_steps);
+        if (t.decay_steps != 0 && t.lr_schedule != LrSchedule::wsd)
+            add("train.decay_steps: found {}, but train.lr_schedule is not wsd; accepted: 0, or train.lr_schedule = "
+                "\"wsd\"",
+                t.decay_steps);
         if (t.warmup_steps > t.steps)
             add("train.warmup_steps: found {}, more than train.steps = {}; accepted: at most {}", t.warmup_steps,
                 t.steps, t.steps);

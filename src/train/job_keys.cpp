@@ -14,8 +14,10 @@ using std::string_view;
 // The order of each enum's values.
 constexpr std::array<string_view, 2> kFamilies = {"gpt2", "llama"};
 constexpr std::array<string_view, 2> kTokenizers = {"char", "bytes"};
+constexpr std::array<string_view, 3> kRecompute = {"none", "selective", "full"};
 constexpr std::array<string_view, 3> kDTypes = {"f64", "f32", "bf16"};
 constexpr std::array<string_view, 2> kOptimizers = {"adamw", "sgd"};
+constexpr std::array<string_view, 4> kLrSchedules = {"cosine", "linear", "wsd", "constant"};
 
 template <class Enum>
 WordField words(Enum& value, std::span<const string_view> all) {
@@ -35,6 +37,14 @@ constexpr NumberRange from_one(double most) {
 }
 constexpr NumberRange from_zero(double most) {
     return {0, most};
+}
+
+// Above all sections, as TOML wants it.
+void add_top(std::vector<Key>& keys, Job& job) {
+    keys.push_back({"recompute",
+                    "what backward computes again instead of keeping it: none, selective (outputs of norms and "
+                    "activations) or full (whole blocks: only their inputs are kept). Results are the same",
+                    words(job.recompute, kRecompute), kAny, OnResume::accept});
 }
 
 void add_model(std::vector<Key>& keys, ModelConfig& m) {
@@ -107,8 +117,20 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
             {"train.dtype", "of the computation: f64, f32 or bf16 (sums and master weights in f32)",
              words(t.dtype, kDTypes), kAny, refuse},
             {"train.lr", "highest learning rate, at the end of the warm-up", &t.lr, kAboveZero, announce},
-            {"train.min_lr", "learning rate of the last step, reached along a cosine", &t.min_lr, kFromZero, announce},
+            {"train.min_lr", "learning rate of the last step", &t.min_lr, kFromZero, announce},
             {"train.warmup_steps", "steps in which the learning rate rises from 0, in a straight line", &t.warmup_steps,
+             kFromZero, announce},
+            {"train.lr_schedule",
+             "from train.lr to train.min_lr after the warm-up: cosine, linear, wsd (stays, and falls in the last "
+             "train.decay_steps), or constant (stays)",
+             words(t.lr_schedule, kLrSchedules), kAny, announce},
+            {"train.decay_steps", "wsd: steps of the fall at the end; 0 = a tenth of train.steps", &t.decay_steps,
+             kFromZero, announce},
+            {"train.ramp_batch",
+             "sequences in the batch of the first step, which then grows in equal steps of as many to train.batch; 0 = "
+             "train.batch from the start",
+             &t.ramp_batch, from_zero(1 << 24), announce},
+            {"train.ramp_steps", "steps until the batch has grown from train.ramp_batch to train.batch", &t.ramp_steps,
              kFromZero, announce},
             {"train.optimizer", "adamw or sgd", words(t.optimizer, kOptimizers), kAny, refuse},
             {"train.beta1", "AdamW: decay of the first moment", &t.beta1, kFrom0Below1, announce},
@@ -118,6 +140,10 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
              &t.weight_decay, kFromZero, announce},
             {"train.clip", "largest global norm of the gradients, larger ones are scaled to it; 0 = off", &t.clip,
              kFromZero, announce},
+            {"train.skip_nonfinite",
+             "steps in a row whose loss or gradient norm may be infinite or no number: they are skipped by all ranks; "
+             "one more stops the run. 0 = the first one stops it",
+             &t.skip_nonfinite, kFromZero, announce},
             {"train.evaluate_every", "steps between evaluations; 0 = only at the end", &t.evaluate_every, kFromZero,
              accept},
             {"train.evaluate_batches", "batches of each part that an evaluation takes", &t.evaluate_batches,
@@ -157,6 +183,7 @@ void add_rest(std::vector<Key>& keys, Job& job) {
 
 std::vector<Key> keys_of(Job& job) {
     std::vector<Key> keys;
+    add_top(keys, job);
     add_model(keys, job.model);
     add_data(keys, job.data);
     add_mesh(keys, job.mesh);
@@ -188,7 +215,7 @@ Job job_from_json(const Json& json, std::string_view source) {
     Job job;
     for (const Key& key : keys_of(job)) {
         const Json* saved = json.find(key.name);
-        if (saved == nullptr) throw UserError("{}: its configuration lacks '{}'", source, key.name);
+        if (saved == nullptr) continue;  // written before there was such a key: what its default says held then
         std::optional<Value> value;
         if (saved->boolean() != nullptr)
             value = *saved->boolean();

@@ -33,13 +33,16 @@ enum class OnResume : std::uint8_t {
 };
 
 struct Key {
-    std::string_view name;  // "section.key"
+    std::string_view name;  // "section.key", or "key" alone, which stands above all sections
     std::string_view meaning;
     std::variant<std::string*, bool*, double*, std::int64_t*, int*, WordField> field;
     NumberRange range;  // of numbers
     OnResume on_resume;
 
-    std::string_view section() const { return name.substr(0, name.find('.')); }
+    std::string_view section() const {
+        const auto dot = name.find('.');
+        return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+    }
     std::string_view key() const { return name.substr(name.find('.') + 1); }
 };
 

@@ -21,33 +21,43 @@ Tensor write_samples(Engine& engine, const Transformer& model, std::string_view 
     return tensor;
 }
 
+std::int64_t unmasked_labels(const Samples& samples) {
+    return std::count_if(samples.labels.begin(), samples.labels.end(),
+                         [](std::int32_t label) { return label != kIgnoredLabel; });
+}
+
+std::int64_t sum_over_batch(Engine& engine, const Layout& tokens, std::int64_t count, std::int64_t stated) {
+    const Layout partial = sum_over_elements(tokens);
+    const auto own = static_cast<double>(count);
+    const Tensor part = engine.alloc("label count", {}, partial, DType::f64, MemoryKind::activations);
+    engine.write(part, std::as_bytes(std::span(&own, 1)));
+    const Tensor total = engine.transition(part, summed(partial));
+    return static_cast<std::int64_t>(engine.read(total, static_cast<double>(stated)));
+}
+
 TrainStep::TrainStep(Engine& engine, Transformer& model, const Job& job)
     : engine_(engine),
       model_(model),
+      job_(job),
       parameters_(model.parameters()),
       gradients_(engine, parameters_, job.train.bucket_bytes),
       optimizer_(engine, parameters_, job) {}
 
 std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
-    double own = 0;
+    std::int64_t own = 0;
     std::int64_t all = 0;
     for (const Samples& samples : microbatches) {
-        own += static_cast<double>(std::count_if(samples.labels.begin(), samples.labels.end(),
-                                                 [](std::int32_t label) { return label != kIgnoredLabel; }));
+        own += unmasked_labels(samples);
         all += static_cast<std::int64_t>(samples.labels.size());
     }
-    const Layout partial = sum_over_elements(model_.layouts().tokens);
-    const Tensor count = engine_.alloc("label count", {}, partial, DType::f64, MemoryKind::activations);
-    engine_.write(count, std::as_bytes(std::span(&own, 1)));
-    const Tensor total = engine_.transition(count, summed(partial));
-    return static_cast<std::int64_t>(engine_.read(total, static_cast<double>(all)));
+    return sum_over_batch(engine_, model_.layouts().tokens, own, all);
 }
 
 void TrainStep::forward(const Samples& samples, int microbatch, double scale) {
     engine_.mark(fmt::format("forward {}", microbatch));
     const Tensor tokens = write_samples(engine_, model_, "tokens", samples.tokens);
     const Tensor labels = write_samples(engine_, model_, "labels", samples.labels);
-    auto tape = std::make_unique<Tape>(engine_);
+    auto tape = std::make_unique<Tape>(engine_, true, job_.recompute);
     Tensor loss = model_.loss(*tape, tokens, labels, scale);
     if (loss_sum_)
         engine_.launch(kernels::Accumulate{}, {loss}, {loss_sum_});
@@ -90,29 +100,36 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
             case ScheduleAction::Type::backward: backward(action); break;
             case ScheduleAction::Type::reduce:
                 result.loss = reduce();
-                if (!std::isfinite(result.loss))
-                    throw RunError(
-                        "step {}: the loss is {}: nothing was updated. Try a lower train.lr or a longer "
-                        "train.warmup_steps",
-                        step, result.loss);
+                if (!std::isfinite(result.loss)) skip(step, "loss", result.loss, result);
                 break;
             case ScheduleAction::Type::optimizer:
-                if (!update) break;
+                if (!update || result.skipped) break;
                 engine_.mark("optimizer");
-                result.gradient_norm = optimizer_.update(gradients_, step, learning_rate);
-                if (!std::isfinite(result.gradient_norm))
-                    throw RunError(
-                        "step {}: the gradient norm is {}: nothing was updated. Try a lower train.lr or a longer "
-                        "train.warmup_steps",
-                        step, result.gradient_norm);
+                result.gradient_norm = optimizer_.update(gradients_, step - skipped_steps_, learning_rate);
+                if (!std::isfinite(result.gradient_norm)) skip(step, "gradient norm", result.gradient_norm, result);
                 break;
         }
     }
     return result;
 }
 
+void TrainStep::skip(std::int64_t step, std::string_view what, double value, StepResult& result) {
+    if (skipped_in_a_row_ == job_.train.skip_nonfinite) {
+        const std::string before =
+            skipped_in_a_row_ == 0 ? "" : fmt::format(", after {} skipped steps in a row", skipped_in_a_row_);
+        throw RunError(
+            "step {}: the {} is {}{}: nothing was updated. Try a lower train.lr or a longer train.warmup_steps", step,
+            what, value, before);
+    }
+    ++skipped_in_a_row_;
+    ++skipped_steps_;
+    result.skipped = true;
+}
+
 StepResult TrainStep::run(const std::vector<Samples>& microbatches, std::int64_t step, double learning_rate) {
-    return interpret(microbatches, true, step, learning_rate);
+    const StepResult result = interpret(microbatches, true, step, learning_rate);
+    if (!result.skipped) skipped_in_a_row_ = 0;
+    return result;
 }
 
 double TrainStep::accumulate_gradients(const std::vector<Samples>& microbatches) {

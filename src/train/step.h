@@ -23,14 +23,16 @@ struct StepResult {
     double loss = 0;  // mean over the global batch
     double gradient_norm = 0;
     std::int64_t tokens = 0;  // of the global batch, counted from the data
+    bool skipped = false;     // loss or norm is not finite, and nothing was updated
 };
 
 class TrainStep {
   public:
     TrainStep(Engine& engine, Transformer& model, const Job& job);
 
-    // `microbatches`: this rank's. `step` counts from 1. Throws RunError on every rank, before anything is updated,
-    // where loss or gradient norm is not finite.
+    // `microbatches`: this rank's. `step` counts from 1. Where loss or gradient norm is not finite nothing is updated:
+    // the step is skipped, or, after train.skip_nonfinite such steps in a row, RunError is thrown. Both values are sums
+    // over all ranks, so that all of them decide alike.
     StepResult run(const std::vector<Samples>& microbatches, std::int64_t step, double learning_rate);
 
     // The parts of run(), for proofs on raw gradients: forward, backward and reduction, without norm and update.
@@ -38,6 +40,9 @@ class TrainStep {
 
     const GradientBuckets& gradients() const { return gradients_; }
     const Optimizer& optimizer() const { return optimizer_; }
+    // Of the whole run: the optimizer's own count of updates leaves them out. A checkpoint keeps the number.
+    std::int64_t skipped_steps() const { return skipped_steps_; }
+    void set_skipped_steps(std::int64_t steps) { skipped_steps_ = steps; }
 
   private:
     struct InFlight {
@@ -51,15 +56,23 @@ class TrainStep {
     void forward(const Samples& samples, int microbatch, double scale);
     void backward(const ScheduleAction& action);
     double reduce();
+    void skip(std::int64_t step, std::string_view what, double value, StepResult& result);
 
     Engine& engine_;
     Transformer& model_;
+    const Job& job_;
     std::vector<Parameter*> parameters_;
     GradientBuckets gradients_;
     Optimizer optimizer_;
     std::vector<InFlight> in_flight_;  // microbatches between forward and backward
     Tensor loss_sum_;
+    std::int64_t skipped_steps_ = 0;
+    std::int64_t skipped_in_a_row_ = 0;
 };
+
+std::int64_t unmasked_labels(const Samples& samples);
+// The sum of a count over the ranks that share a batch of layout `tokens`; `stated` on the virtual engine.
+std::int64_t sum_over_batch(Engine& engine, const Layout& tokens, std::int64_t count, std::int64_t stated);
 
 // This rank's rows of token ids or labels as a tensor of the global batch.
 Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,

@@ -49,13 +49,14 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       dp_(shared.mesh.size(shared.mesh.axis("dp"))),
       dp_rank_(shared.mesh.coordinate(world.rank(), shared.mesh.axis("dp"))),
       microbatch_(microbatch_size(job_, dp_)),
-      accumulation_(accumulation(job_, dp_)),
-      microbatches_(static_cast<std::size_t>(accumulation_)),
+      accumulation_(accumulation(job_, dp_, job_.train.batch)),
       begin_(seconds()) {
     if (shared_.checkpoint != nullptr) {
         load_weights(*shared_.checkpoint, engine_, model_);
         load_optimizer(*shared_.checkpoint, engine_, step_.optimizer());
         done_ = *shared_.checkpoint->metadata().find("step")->integer();
+        if (const Json* skipped = shared_.checkpoint->metadata().find("skipped_steps"))
+            step_.set_skipped_steps(*skipped->integer());
         saved_ = done_;
     } else {
         model_.initialize(static_cast<std::uint64_t>(job_.train.seed));
@@ -91,11 +92,14 @@ bool TrainingRun::stop_agreed() {
 }
 
 void TrainingRun::train_step(std::int64_t step) {
-    for (std::int64_t m = 0; m < accumulation_; ++m) {
+    const std::int64_t batch = global_batch(job_.train, step - 1);
+    const std::int64_t passes = accumulation(job_, dp_, batch);
+    microbatches_.resize(static_cast<std::size_t>(passes));
+    for (std::int64_t m = 0; m < passes; ++m) {
         Samples& samples = microbatches_[static_cast<std::size_t>(m)];
         samples.tokens.clear();
         samples.labels.clear();
-        sampler_.training(step - 1, microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, m), samples);
+        sampler_.training(step - 1, microbatch_rows(batch, dp_, dp_rank_, microbatch_, m), samples);
     }
     const bool traced = step == job_.run.trace_step;
     if (traced) engine_.trace().start();
@@ -113,10 +117,19 @@ void TrainingRun::train_step(std::int64_t step) {
     ++timed_steps_;
     if (!first()) return;
     Json line = Json::object();
-    line.set("step", step).set("loss", result.loss).set("lr", rate).set("gradient_norm", result.gradient_norm);
+    line.set("step", step);
+    if (result.skipped)
+        line.set("skipped", true);
+    else
+        line.set("loss", result.loss).set("gradient_norm", result.gradient_norm);
+    line.set("lr", rate).set("batch", batch);
     line.set("tokens_per_s", static_cast<double>(result.tokens) / elapsed).set("step_time_s", elapsed);
     metrics_->append(line);
-    show(step, result, rate);
+    if (result.skipped)
+        log_warning("step {}: loss {}, gradient norm {}: skipped by all ranks, nothing was updated ({} so far)", step,
+                    result.loss, result.gradient_norm, step_.skipped_steps());
+    else
+        show(step, result, rate);
 }
 
 void TrainingRun::show(std::int64_t step, const StepResult& result, double learning_rate) {
@@ -170,7 +183,8 @@ void TrainingRun::save() {
     world_.set_timeout(kCheckpointTimeout);
     if (first()) {
         Json metadata = Json::object();
-        metadata.set("step", done_).set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
+        metadata.set("step", done_).set("skipped_steps", step_.skipped_steps());
+        metadata.set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
         metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
         const RunFolder& folder = *shared_.folder;

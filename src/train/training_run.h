@@ -71,9 +71,9 @@ class TrainingRun {
     int dp_;
     int dp_rank_;
     std::int64_t microbatch_;
-    std::int64_t accumulation_;
-    std::int64_t done_ = 0;    // steps
-    std::int64_t saved_ = -1;  // the step of the newest checkpoint
+    std::int64_t accumulation_;  // of a full batch
+    std::int64_t done_ = 0;      // steps
+    std::int64_t saved_ = -1;    // the step of the newest checkpoint
     std::vector<Samples> microbatches_;
     std::optional<Metrics> metrics_;  // rank 0
     double train_seconds_ = 0;
