@@ -80,17 +80,20 @@ TEST_F(SlowTrainingTest, SamplesDoNotDependOnRanksAccumulationOrResuming) {
         for (std::size_t i = 0; i < found.size(); ++i) {
             EXPECT_EQ(*found[i].find("step"), *expected[i].find("step"));
             for (const char* loss : {"loss", "train_loss", "validation_loss"})
-                if (const Json* value = expected[i].find(loss))
-                    EXPECT_NEAR(found[i].find(loss)->number(), value->number(), 1e-9) << name << ", line " << i;
+                if (expected[i].find(loss) != nullptr) {
+                    EXPECT_NEAR(found[i].find(loss)->number(), expected[i].find(loss)->number(), 1e-9)
+                        << name << ", line " << i;
+                }
         }
     }
 }
 
 TEST_F(SlowTrainingTest, ASecondCtrlCStopsAtOnceAndLeavesARunToResume) {
-    // Steps of about a second, a checkpoint after each: the signals come while one is computed.
-    const Words slow{"--set", "train.batch=256", "--set", "model.width=128", "--set", "train.checkpoint_every=1"};
+    // Long steps, a checkpoint after each: when the second is there, the third step begins, and the signals come in it.
+    const Words slow{"--set", "train.batch=512", "--set", "model.width=128", "--set", "train.checkpoint_every=1"};
     Program program(folder_.path(), train("run", slow), Program::Limits());
-    ASSERT_TRUE(program.wait_until([&] { return lines("run") >= 2; }));
+    const auto second = folder_ / "run" / "checkpoints" / "step_000000002.ckpt";
+    ASSERT_TRUE(program.wait_until([&] { return std::filesystem::exists(second); }));
     program.signal(SIGINT);
     ASSERT_TRUE(program.wait_until([&] { return program.says("stopping after this step, with a checkpoint"); }));
     program.signal(SIGINT);
@@ -99,9 +102,9 @@ TEST_F(SlowTrainingTest, ASecondCtrlCStopsAtOnceAndLeavesARunToResume) {
     EXPECT_THAT(result.err, HasSubstr("stopped at once, without a checkpoint"));
     EXPECT_EQ(result.out, "") << "the run went on to its end";
     const std::int64_t saved = *CheckpointFile(checkpoint("run")).metadata().find("step")->integer();
-    EXPECT_GE(saved, 1);
+    EXPECT_GE(saved, 1);  // the second may not have been marked as the newest yet
     Words resume = slow;
-    resume.insert(resume.end(), {"--resume", "--set", "train.steps=" + std::to_string(saved + 1)});
+    resume.insert(resume.end(), {"--resume", "--set", "train.steps=" + std::to_string(saved + 4)});
     const Result resumed = run(train("run", resume));
     EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
     EXPECT_THAT(resumed.err, HasSubstr("resumes after step " + std::to_string(saved)));

@@ -38,7 +38,7 @@ TEST(Box, ACopyMovesTheBoxAndNothingElse) {
     const RandomStream random(1, "boxes");
     std::uint64_t draw = 0;
     int copied = 0;
-    for (int round = 0; round < 500; ++round) {
+    for (int round = 0; round < 2000; ++round) {
         const std::size_t dims = 1 + static_cast<std::size_t>(round % 4);
         const Box source = random_box(random, draw, dims);
         const Box target = random_box(random, draw, dims);

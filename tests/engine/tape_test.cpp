@@ -194,7 +194,7 @@ TEST(TapeDeathTest, MoreUsesInBackwardThanInForwardAreRefused) {
                                                 {&c.twice});
                                     tape.backward(loss);
                                 }),
-                 "");
+                 "twice was used more often in backward than in forward");
 }
 
 }  // namespace

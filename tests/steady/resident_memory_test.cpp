@@ -24,9 +24,9 @@ std::int64_t resident_bytes() {
     return resident * sysconf(_SC_PAGE_SIZE);
 }
 
-class ResidentMemory : public testing::TestWithParam<int> {};
+class SlowResidentMemory : public testing::TestWithParam<int> {};
 
-TEST_P(ResidentMemory, IsTheArenasExtentWithinFivePercent) {
+TEST_P(SlowResidentMemory, IsTheArenasExtentWithinFivePercent) {
     const int ranks = GetParam();
     Job job;
     job.train.batch = 4;
@@ -70,7 +70,7 @@ TEST_P(ResidentMemory, IsTheArenasExtentWithinFivePercent) {
         EXPECT_EQ(plans[static_cast<std::size_t>(rank)].extent_bytes, extents[static_cast<std::size_t>(rank)]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ResidentMemory, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Ranks, SlowResidentMemory, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace cleave::test

@@ -25,12 +25,15 @@ Count count_now() {
     return {usage.ru_minflt + usage.ru_majflt, allocations()};
 }
 
-// The model and batch of runs/shakespeare-char.toml, with accumulation, on a text of this test.
+// Two microbatches a rank, whose token ids alone are kLargeBytes.
 Job job_of(DType dtype, int ranks) {
     Job job;
+    job.model.layers = 2;
+    job.model.width = 64;
     job.data.path = "text";
     job.train.dtype = dtype;
-    job.train.microbatch = 12 / ranks / 2;
+    job.train.microbatch = static_cast<std::int64_t>(kLargeBytes / sizeof(std::int32_t)) / job.model.context;
+    job.train.batch = 2 * ranks * job.train.microbatch;
     job.train.evaluate_batches = 2;
     job.train.evaluate_all_at_end = false;
     return job;
@@ -96,9 +99,9 @@ std::vector<Window> windows_of(const Job& asked, int ranks, int team) {
     return windows;
 }
 
-class SteadyState : public testing::TestWithParam<std::tuple<DType, int>> {};
+class SlowSteadyState : public testing::TestWithParam<std::tuple<DType, int>> {};
 
-TEST_P(SteadyState, AsksTheSystemForNothing) {
+TEST_P(SlowSteadyState, AsksTheSystemForNothing) {
     const auto [dtype, ranks] = GetParam();
     const auto windows = windows_of(job_of(dtype, ranks), ranks, 2 / ranks);
     ASSERT_EQ(windows.size(), static_cast<std::size_t>(kWindows));
@@ -113,8 +116,8 @@ TEST_P(SteadyState, AsksTheSystemForNothing) {
     EXPECT_EQ(fewest_faults, 0) << "page faults in " << kSteps << " steps and 2 evaluations";
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, SteadyState,
-                         testing::Combine(testing::Values(DType::f32, DType::bf16, DType::f64), testing::Values(1, 2)),
+INSTANTIATE_TEST_SUITE_P(Runs, SlowSteadyState,
+                         testing::Combine(testing::Values(DType::f32, DType::bf16), testing::Values(1, 2)),
                          [](const auto& info) {
                              return std::string(name_of(std::get<0>(info.param))) + "Dp" +
                                     std::to_string(std::get<1>(info.param));

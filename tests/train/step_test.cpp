@@ -148,14 +148,19 @@ Reference reference_of(const Job& job) {
     return state;
 }
 
-class TrainStepTest : public testing::TestWithParam<std::tuple<OptimizerKind, Family, double>> {};
+class TrainStepTest : public testing::TestWithParam<std::tuple<OptimizerKind, Family, bool>> {};
 
 TEST_P(TrainStepTest, EqualsAPlainOptimizerOverSeveralSteps) {
-    const auto [optimizer, family, clip] = GetParam();
+    const auto [optimizer, family, clipped] = GetParam();
     Job job = job_of(optimizer, family);
-    job.train.clip = clip;
-    const Reference reference = reference_of(job);
-    if (clip > 0) {  // the case is worth its name: some steps are clipped, others are not
+    job.train.clip = 0;
+    Reference reference = reference_of(job);
+    if (clipped) {  // some steps are clipped, others are not
+        std::vector<double> norms = reference.norms;
+        std::sort(norms.begin(), norms.end());
+        const double clip = norms[norms.size() / 2] * 1.01;
+        job.train.clip = clip;
+        reference = reference_of(job);
         EXPECT_GT(*std::max_element(reference.norms.begin(), reference.norms.end()), clip);
         EXPECT_LT(*std::min_element(reference.norms.begin(), reference.norms.end()), clip);
     }
@@ -179,11 +184,11 @@ TEST_P(TrainStepTest, EqualsAPlainOptimizerOverSeveralSteps) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, TrainStepTest,
                          testing::Combine(testing::Values(OptimizerKind::sgd, OptimizerKind::adamw),
-                                          testing::Values(Family::gpt2, Family::llama), testing::Values(0.0, 1.35)),
+                                          testing::Values(Family::gpt2, Family::llama), testing::Bool()),
                          [](const auto& info) {
                              return std::string(std::get<0>(info.param) == OptimizerKind::sgd ? "Sgd" : "AdamW") +
                                     (std::get<1>(info.param) == Family::gpt2 ? "Gpt2" : "Llama") +
-                                    (std::get<2>(info.param) > 0 ? "Clipped" : "Unclipped");
+                                    (std::get<2>(info.param) ? "Clipped" : "Unclipped");
                          });
 
 TEST(TrainStep, CountsTheLabelsOfTheWholeBatchThatAreNotMasked) {
@@ -223,7 +228,7 @@ TEST(TrainStep, WhatIsNotFiniteOnOneRankStopsAllBeforeAnUpdate) {
         try {
             step.run({rows_of(job, 1, engine.rank() * 6, 6)}, 9, 0.1);
         } catch (const RunError& error) {
-            EXPECT_THAT(error.what(), testing::HasSubstr("step 9: the loss is nan: nothing was updated"));
+            EXPECT_THAT(error.what(), testing::ContainsRegex("step 9: the loss is -?nan: nothing was updated"));
             const std::lock_guard lock(mutex);
             ++stopped;
         }
