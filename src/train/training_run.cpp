@@ -50,7 +50,8 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       dp_rank_(shared.mesh.coordinate(world.rank(), shared.mesh.axis("dp"))),
       microbatch_(microbatch_size(job_, dp_)),
       accumulation_(accumulation(job_, dp_, job_.train.batch)),
-      begin_(seconds()) {
+      microbatches_(static_cast<std::size_t>(accumulation_)),
+      started_(seconds()) {
     if (shared_.checkpoint != nullptr) {
         load_weights(*shared_.checkpoint, engine_, model_);
         load_optimizer(*shared_.checkpoint, engine_, step_.optimizer());
@@ -97,8 +98,6 @@ void TrainingRun::train_step(std::int64_t step) {
     microbatches_.resize(static_cast<std::size_t>(passes));
     for (std::int64_t m = 0; m < passes; ++m) {
         Samples& samples = microbatches_[static_cast<std::size_t>(m)];
-        samples.tokens.clear();
-        samples.labels.clear();
         sampler_.training(step - 1, microbatch_rows(batch, dp_, dp_rank_, microbatch_, m), samples);
     }
     const bool traced = step == job_.run.trace_step;
@@ -133,7 +132,7 @@ void TrainingRun::train_step(std::int64_t step) {
 }
 
 void TrainingRun::show(std::int64_t step, const StepResult& result, double learning_rate) {
-    const double per_step = (seconds() - begin_) / static_cast<double>(timed_steps_);
+    const double per_step = (seconds() - started_) / static_cast<double>(timed_steps_);
     standard_log().progress(
         fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  gradient norm {:.2f}  {} tokens/s  {} left", step,
                     job_.train.steps, result.loss, learning_rate, result.gradient_norm,
@@ -142,10 +141,12 @@ void TrainingRun::show(std::int64_t step, const StepResult& result, double learn
 }
 
 double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
-    const auto draw = [&](std::int64_t i, Samples& samples) {
+    Samples& samples = microbatches_.front();
+    const auto draw = [&](std::int64_t i) -> const Samples& {
         RowRange rows = microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, i % accumulation_);
         rows.first += i / accumulation_ * job_.train.batch;
         sampler_.evaluation(part, evaluation, rows, samples);
+        return samples;
     };
     const std::int64_t batches = job_.train.evaluate_batches;
     return evaluate(engine_, model_, batches * accumulation_, draw, batches * job_.train.batch * job_.model.context);
@@ -153,8 +154,10 @@ double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
 
 double TrainingRun::evaluate_all(Part part) {
     const std::int64_t together = microbatch_ * dp_;
-    const auto draw = [&](std::int64_t i, Samples& samples) {
+    Samples& samples = microbatches_.front();
+    const auto draw = [&](std::int64_t i) -> const Samples& {
         sampler_.cover(part, {i * together + dp_rank_ * microbatch_, microbatch_}, samples);
+        return samples;
     };
     return evaluate(engine_, model_, (sampler_.cover_rows(part) + together - 1) / together, draw,
                     sampler_.cover_labels(part));
@@ -205,12 +208,15 @@ void TrainingRun::write_trace(std::int64_t step) {
     log_info("{}: step {} of every rank, for ui.perfetto.dev", shared_.folder->trace().string(), step);
 }
 
+void TrainingRun::begin() {
+    if (!first()) return;
+    metrics_.emplace(shared_.folder->metrics(),
+                     shared_.checkpoint == nullptr ? std::nullopt : std::optional(done_ + 1));
+    announce();
+}
+
 void TrainingRun::run() {
-    if (first()) {
-        metrics_.emplace(shared_.folder->metrics(),
-                         shared_.checkpoint == nullptr ? std::nullopt : std::optional(done_ + 1));
-        announce();
-    }
+    begin();
     const Job::Train& t = job_.train;
     while (done_ < t.steps && !shared_.stopped) {
         train_step(done_ + 1);
@@ -247,7 +253,7 @@ void TrainingRun::summarize() {
     result.parameters = model_.parameter_count();
     result.tokens_per_s = train_seconds_ > 0 ? static_cast<double>(trained_tokens_) / train_seconds_ : 0;
     result.step_time_s = timed_steps_ > 0 ? train_seconds_ / static_cast<double>(timed_steps_) : 0;
-    result.seconds = seconds() - begin_;
+    result.seconds = seconds() - started_;
     result.peak_bytes = engine_.ledger().at_peak();
 }
 
