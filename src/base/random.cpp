@@ -30,6 +30,38 @@ std::array<std::uint32_t, 4> RandomStream::draw(std::uint64_t index) const {
                   key_);
 }
 
+void RandomStream::block(std::uint64_t block, std::array<std::uint32_t, kBlockWords>& words) const {
+    // philox() above on kLanes counters side by side, so that the compiler makes vectors of it.
+    constexpr std::size_t kLanes = kBlockWords / 4;
+    std::array<std::uint32_t, kLanes> a, b, c, d;
+    for (std::size_t i = 0; i < kLanes; ++i) {
+        const std::uint64_t counter = block * kLanes + i;
+        a[i] = static_cast<std::uint32_t>(counter);
+        b[i] = static_cast<std::uint32_t>(counter >> 32);
+        c[i] = static_cast<std::uint32_t>(high_);
+        d[i] = static_cast<std::uint32_t>(high_ >> 32);
+    }
+    std::array<std::uint32_t, 2> k = key_;
+    for (int round = 0; round < 10; ++round) {
+        for (std::size_t i = 0; i < kLanes; ++i) {
+            const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * a[i];
+            const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c[i];
+            a[i] = static_cast<std::uint32_t>(p1 >> 32) ^ b[i] ^ k[0];
+            b[i] = static_cast<std::uint32_t>(p1);
+            c[i] = static_cast<std::uint32_t>(p0 >> 32) ^ d[i] ^ k[1];
+            d[i] = static_cast<std::uint32_t>(p0);
+        }
+        k[0] += 0x9E3779B9u;
+        k[1] += 0xBB67AE85u;
+    }
+    for (std::size_t i = 0; i < kLanes; ++i) {
+        words[4 * i] = a[i];
+        words[4 * i + 1] = b[i];
+        words[4 * i + 2] = c[i];
+        words[4 * i + 3] = d[i];
+    }
+}
+
 std::uint64_t RandomStream::bits(std::uint64_t index) const {
     const auto r = draw(index);
     return (std::uint64_t{r[1]} << 32) | r[0];

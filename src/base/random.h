@@ -16,6 +16,11 @@ class RandomStream {
     // `step` separates draws of one name in different steps (dropout, the order of samples).
     RandomStream(std::uint64_t seed, std::string_view name, std::uint64_t step = 0);
 
+    // All words of `kBlockWords / 4` consecutive counters, from block * kBlockWords / 4 on: word w of them is word
+    // w mod 4 of counter block * kBlockWords / 4 + w / 4. For kernels that need many.
+    static constexpr int kBlockWords = 64;
+    void block(std::uint64_t block, std::array<std::uint32_t, kBlockWords>& words) const;
+
     std::uint64_t bits(std::uint64_t index) const;
     double uniform(std::uint64_t index) const;                        // [0, 1), 53 bits
     double normal(std::uint64_t index) const;                         // mean 0, variance 1 (Box-Muller)

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "base/random.h"
 #include "kernels/activation.h"
+#include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/loss.h"
@@ -201,6 +203,32 @@ Tensor add(Tape& tape, const Tensor& a, const Tensor& b, std::string_view name) 
     return y;
 }
 
+Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::string_view name) {
+    if (options.probability == 0 || !tape.randomness()) return x;
+    Engine& engine = tape.engine();
+    const Randomness& random = *tape.randomness();
+    const RandomStream stream(random.seed, name, random.step);
+    const OutputSpec output{name, x.shape(), x.dtype()};
+    const kernels::Dropout kernel(options.probability, stream, random.first_row);
+    if (!options.keep_mask) {
+        Tensor y = engine.create(kernel, {x}, output);
+        tape.record({y}, [&tape, &engine, kernel, x = Tape::ref(x)](Gradients gradients) {
+            const Tensor& dy = gradients[0];
+            tape.add_gradient(x, engine.create(kernel, {dy}, {dy.name(), dy.shape(), dy.dtype()}));
+        });
+        return y;
+    }
+    const Tensor mask = engine.create(kernels::DropoutMask{options.probability, stream, random.first_row}, {x},
+                                      {"dropout mask", x.shape(), DType::u8});
+    const kernels::ApplyMask apply{1 / (1 - options.probability)};
+    Tensor y = engine.create(apply, {x, mask}, output);
+    tape.record({y}, [&tape, &engine, apply, mask, x = Tape::ref(x)](Gradients gradients) {
+        const Tensor& dy = gradients[0];
+        tape.add_gradient(x, engine.create(apply, {dy, mask}, {dy.name(), dy.shape(), dy.dtype()}));
+    });
+    return y;
+}
+
 Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name) {
     Engine& engine = tape.engine();
     const kernels::Rotary forward(base);
@@ -232,14 +260,14 @@ Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, dou
     return loss;
 }
 
-Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameters, Part block) {
+Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameters, Segment block) {
     if (!tape.recording() || tape.recompute() != Recompute::full) return block(tape, x);
-    Tape forward_only(tape.engine(), false);
+    Tape forward_only(tape, false);
     Tensor y = block(forward_only, x);
     tape.announce_uses(parameters);
     tape.record({y}, [&tape, x, parameters = std::move(parameters), block = std::move(block)](Gradients gradients) {
         tape.retract_uses(parameters);  // the second run says so itself
-        Tape again(tape);
+        Tape again(tape, true);
         again.watch(x);
         const Tensor value = block(again, x);
         again.backward_from(value, gradients[0]);

@@ -32,6 +32,15 @@ Tensor relu(Tape& tape, const Tensor& x, std::string_view name);
 Tensor swiglu(Tape& tape, const Tensor& gate, const Tensor& up, std::string_view name);
 Tensor add(Tape& tape, const Tensor& a, const Tensor& b, std::string_view name);
 
+// x [b ..] with each element dropped or scaled (kernels/dropout.h), where the tape has randomness; otherwise x itself.
+// `name` names the place and must occur once in a model. keep_mask: one byte an element is kept for backward, which
+// otherwise draws again.
+struct DropoutOptions {
+    double probability = 0;
+    bool keep_mask = false;
+};
+Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::string_view name);
+
 // x [b t h d], rotated by its global position in the sequence.
 Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name);
 
@@ -47,8 +56,8 @@ Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, dou
 
 // `block`, a part of the program from one tensor to one, keeping only x where the tape recomputes in full: its backward
 // runs it again and records it then. `parameters`: all that it uses, once each.
-using Part = std::function<Tensor(Tape& tape, const Tensor& x)>;
-Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameters, Part block);
+using Segment = std::function<Tensor(Tape& tape, const Tensor& x)>;
+Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameters, Segment block);
 
 // Differentiable transition; its backward is the dual.
 Tensor transition(Tape& tape, const Tensor& x, const Layout& to);

@@ -17,6 +17,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -28,17 +29,29 @@ namespace cleave {
 
 enum class Recompute : std::uint8_t { none, selective, full };
 
+// What the random decisions of one forward pass depend on beside the name of the place and the global index.
+struct Randomness {
+    std::uint64_t seed;
+    std::uint64_t step;
+    std::int64_t first_row;  // of this rank's rows, in the batch of the whole step
+};
+
 class Tape {
   public:
     // With `recording` off (evaluation, generation) functions run forward only and save nothing.
     explicit Tape(Engine& engine, bool recording = true, Recompute recompute = Recompute::none)
         : engine_(engine), recording_(recording), recompute_(recompute) {}
-    // A tape for a part of `parent`'s program that backward runs again: uses of parameters are the parent's.
-    explicit Tape(Tape& parent) : engine_(parent.engine_), recording_(true), parent_(&parent) {}
+    // A tape for a part of `parent`'s program: run forward only, or run again by backward (`recording`; the uses of
+    // parameters are then the parent's). Random decisions are the parent's.
+    Tape(Tape& parent, bool recording)
+        : engine_(parent.engine_), recording_(recording), randomness_(parent.randomness_), parent_(&parent) {}
 
     Engine& engine() { return engine_; }
     bool recording() const { return recording_; }
     Recompute recompute() const { return recompute_; }
+    // None: dropout does nothing (evaluation, generation).
+    const std::optional<Randomness>& randomness() const { return randomness_; }
+    void set_randomness(const Randomness& randomness) { randomness_ = randomness; }
 
     // A value of the tape without its storage, for closures that only pass a gradient on.
     struct Ref {
@@ -125,6 +138,7 @@ class Tape {
     Engine& engine_;
     bool recording_;
     Recompute recompute_ = Recompute::none;
+    std::optional<Randomness> randomness_;
     Tape* parent_ = nullptr;
     bool defer_weight_halves_ = false;
     GradientReady ready_;

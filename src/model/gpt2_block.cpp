@@ -8,7 +8,9 @@ namespace {
 class Gpt2Block final : public Block {
   public:
     Gpt2Block(const ModelConfig& c, const ModelLayouts& at, const std::string& prefix)
-        : epsilon_(c.norm_epsilon),
+        : prefix_(prefix),
+          epsilon_(c.norm_epsilon),
+          dropout_{c.dropout, c.keep_dropout_masks},
           ln_1_gain_(make_gain(prefix + "ln_1.weight", c.width, at)),
           ln_1_bias_(make_bias(prefix + "ln_1.bias", {c.width}, at)),
           qkv_(make_weight(prefix + "attn.c_attn.weight", {c.width, 3, c.heads, c.head_width()}, at,
@@ -25,8 +27,10 @@ class Gpt2Block final : public Block {
           down_bias_(make_bias(prefix + "mlp.c_proj.bias", {c.width}, at)) {}
 
     Tensor forward(Tape& tape, const Tensor& x) override {
-        const Tensor after_attention = add(tape, x, attention_branch(tape, x), "residual");
-        return add(tape, after_attention, mlp_branch(tape, after_attention), "residual");
+        const Tensor mixed = dropout(tape, attention_branch(tape, x), dropout_, prefix_ + "attention dropout");
+        const Tensor after_attention = add(tape, x, mixed, "residual");
+        const Tensor added = dropout(tape, mlp_branch(tape, after_attention), dropout_, prefix_ + "mlp dropout");
+        return add(tape, after_attention, added, "residual");
     }
 
     std::vector<Parameter*> parameters() override {
@@ -50,7 +54,9 @@ class Gpt2Block final : public Block {
         return linear(tape, gelu(tape, hidden, "gelu"), down_, &down_bias_, kForm, 1, "mlp down");
     }
 
+    std::string prefix_;
     double epsilon_;
+    DropoutOptions dropout_;
     Parameter ln_1_gain_, ln_1_bias_;
     Parameter qkv_, qkv_bias_;
     Parameter out_, out_bias_;

@@ -8,7 +8,9 @@ namespace {
 class LlamaBlock final : public Block {
   public:
     LlamaBlock(const ModelConfig& c, const ModelLayouts& at, const std::string& prefix)
-        : epsilon_(c.norm_epsilon),
+        : prefix_(prefix),
+          epsilon_(c.norm_epsilon),
+          dropout_{c.dropout, c.keep_dropout_masks},
           rope_base_(c.rope_base),
           attention_gain_(make_gain(prefix + "input_layernorm.weight", c.width, at)),
           q_(make_weight(prefix + "self_attn.q_proj.weight", {c.heads, c.head_width(), c.width}, at,
@@ -25,8 +27,10 @@ class LlamaBlock final : public Block {
           down_(make_weight(prefix + "mlp.down_proj.weight", {c.width, c.hidden_mlp()}, at, residual_deviation(c))) {}
 
     Tensor forward(Tape& tape, const Tensor& x) override {
-        const Tensor after_attention = add(tape, x, attention_branch(tape, x), "residual");
-        return add(tape, after_attention, mlp_branch(tape, after_attention), "residual");
+        const Tensor mixed = dropout(tape, attention_branch(tape, x), dropout_, prefix_ + "attention dropout");
+        const Tensor after_attention = add(tape, x, mixed, "residual");
+        const Tensor added = dropout(tape, mlp_branch(tape, after_attention), dropout_, prefix_ + "mlp dropout");
+        return add(tape, after_attention, added, "residual");
     }
 
     std::vector<Parameter*> parameters() override {
@@ -53,7 +57,9 @@ class LlamaBlock final : public Block {
         return linear(tape, swiglu(tape, gate, up, "swiglu"), down_, nullptr, kForm, 1, "mlp down");
     }
 
+    std::string prefix_;
     double epsilon_;
+    DropoutOptions dropout_;
     double rope_base_;
     Parameter attention_gain_;
     Parameter q_, k_, v_, out_;

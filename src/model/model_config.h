@@ -23,6 +23,8 @@ struct ModelConfig {
     bool tied_embeddings = true;  // the output projection is the token embedding
     double norm_epsilon = 1e-5;
     double rope_base = 10000.0;       // llama
+    double dropout = 0;               // of the embedding and of what attention and MLP add to the residual stream
+    bool keep_dropout_masks = false;  // one byte an element until backward, instead of drawing again
     double initial_deviation = 0.02;  // of weights; projections into the residual stream: / sqrt(2 x layers)
 
     std::int64_t head_width() const { return width / heads; }

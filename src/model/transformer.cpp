@@ -62,6 +62,7 @@ void Transformer::refresh_values() {
 Tensor Transformer::logits(Tape& tape, const Tensor& tokens) {
     Tensor x = embedding(tape, tokens, token_table_, "embedding");
     if (position_table_) x = add_positions(tape, x, *position_table_, "embedding + positions");
+    x = dropout(tape, x, {config_.dropout, config_.keep_dropout_masks}, "embedding dropout");
     for (auto& block : blocks_)
         x = recomputed(tape, x, block->parameters(),
                        [&block](Tape& part, const Tensor& in) { return block->forward(part, in); });

@@ -72,6 +72,12 @@ void add_model(std::vector<Key>& keys, ModelConfig& m) {
             {"model.norm_epsilon", "added to the variance (or mean square) in a norm", &m.norm_epsilon, kAboveZero,
              refuse},
             {"model.rope_base", "llama: base of the rotary frequencies", &m.rope_base, kAboveZero, refuse},
+            {"model.dropout",
+             "probability with which a number of the embedding, or of what attention or MLP adds, is dropped in "
+             "training; which ones depends on seed, step, place and global index alone",
+             &m.dropout, kFrom0Below1, announce},
+            {"model.keep_dropout_masks", "keep one byte for each of them until backward instead of drawing again",
+             &m.keep_dropout_masks, kAny, accept},
             {"model.initial_deviation", "standard deviation of the initial weights", &m.initial_deviation, kFromZero,
              accept},
         });

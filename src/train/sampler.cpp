@@ -41,6 +41,7 @@ void Sampler::draw(Part part, std::string_view name, std::int64_t step, RowRange
     const std::int64_t positions = static_cast<std::int64_t>(source.size()) - context_;
     CLEAVE_CHECK(positions > 0, "{} tokens in the {} part, sequences of {}", source.size(), name_of(part), context_);
     const RandomStream stream(static_cast<std::uint64_t>(seed_), name, static_cast<std::uint64_t>(step));
+    samples.first_row = rows.first;
     samples.tokens.clear();
     samples.labels.clear();
     for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
@@ -58,6 +59,7 @@ std::int64_t Sampler::cover_rows(Part part) const {
 }
 
 void Sampler::cover(Part part, RowRange rows, Samples& samples) const {
+    samples.first_row = rows.first;
     samples.tokens.clear();
     samples.labels.clear();
     for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row)

@@ -9,6 +9,7 @@ namespace cleave {
 
 // Some rows of a global batch: one rank's, in one forward pass. Row-major [rows, context].
 struct Samples {
+    std::int64_t first_row = 0;  // of these, in the global batch
     std::vector<std::int32_t> tokens;
     std::vector<std::int32_t> labels;  // kIgnoredLabel: masked
 };

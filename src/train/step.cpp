@@ -58,6 +58,7 @@ void TrainStep::forward(const Samples& samples, int microbatch, double scale) {
     const Tensor tokens = write_samples(engine_, model_, "tokens", samples.tokens);
     const Tensor labels = write_samples(engine_, model_, "labels", samples.labels);
     auto tape = std::make_unique<Tape>(engine_, true, job_.recompute);
+    tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples.first_row});
     Tensor loss = model_.loss(*tape, tokens, labels, scale);
     if (loss_sum_)
         engine_.launch(kernels::Accumulate{}, {loss}, {loss_sum_});
@@ -88,6 +89,7 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
                                 double learning_rate) {
     StepResult result;
     engine_.mark(fmt::format("step {}", step));
+    step_ = static_cast<std::uint64_t>(step);
     gradients_.zero();
     result.tokens = count_labels(microbatches);
     if (result.tokens == 0) throw UserError("step {}: every label of the batch is masked, nothing to learn from", step);

@@ -66,6 +66,7 @@ class TrainStep {
     Optimizer optimizer_;
     std::vector<InFlight> in_flight_;  // microbatches between forward and backward
     Tensor loss_sum_;
+    std::uint64_t step_ = 0;  // the one that runs
     std::int64_t skipped_steps_ = 0;
     std::int64_t skipped_in_a_row_ = 0;
 };

@@ -62,12 +62,13 @@ Recorded record(Engine& engine, const ModelConfig& config, const Job& job, int a
     return recorded;
 }
 
-class Agreement : public testing::TestWithParam<std::tuple<Family, DType, int, int>> {};
+class Agreement : public testing::TestWithParam<std::tuple<Family, DType, int, int, Recompute>> {};
 
 TEST_P(Agreement, VirtualStepEqualsTheExecutedOne) {
-    const auto [family, dtype, dp, accumulation] = GetParam();
+    const auto [family, dtype, dp, accumulation, recompute] = GetParam();
     const Mesh mesh({{"pp", 1}, {"dp", dp}, {"cp", 1}, {"tp", 1}});
-    const Job job = job_of(dtype);
+    Job job = job_of(dtype);
+    job.recompute = recompute;
     const ModelConfig config = model_of(family);
     std::vector<Recorded> executed(static_cast<std::size_t>(dp));
     comm::LaunchOptions launch;
@@ -110,12 +111,14 @@ TEST_P(Agreement, VirtualStepEqualsTheExecutedOne) {
 INSTANTIATE_TEST_SUITE_P(Steps, Agreement,
                          testing::Combine(testing::Values(Family::gpt2, Family::llama),
                                           testing::Values(DType::f32, DType::bf16), testing::Values(1, 2, 4),
-                                          testing::Values(1, 3)),
+                                          testing::Values(1, 3),
+                                          testing::Values(Recompute::none, Recompute::selective, Recompute::full)),
                          [](const auto& info) {
                              return std::string(std::get<0>(info.param) == Family::gpt2 ? "Gpt2" : "Llama") +
                                     std::string(name_of(std::get<1>(info.param))) + "Dp" +
                                     std::to_string(std::get<2>(info.param)) + "Accumulation" +
-                                    std::to_string(std::get<3>(info.param));
+                                    std::to_string(std::get<3>(info.param)) + "Recompute" +
+                                    std::to_string(static_cast<int>(std::get<4>(info.param)));
                          });
 
 }  // namespace

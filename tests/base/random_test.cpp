@@ -107,5 +107,17 @@ TEST(RandomStream, BelowOneIsZero) {
     EXPECT_EQ(RandomStream(1, "x").below(5, 1), 0U);
 }
 
+TEST(RandomStream, ABlockHoldsTheWordsOfItsCounters) {
+    const RandomStream stream(11, "mask", (std::uint64_t{5} << 32) + 9);
+    std::array<std::uint32_t, RandomStream::kBlockWords> words{};
+    for (std::uint64_t block : {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{1} << 40}) {
+        stream.block(block, words);
+        for (std::size_t counter = 0; counter < words.size() / 4; ++counter) {
+            const std::uint64_t bits = stream.bits(block * (words.size() / 4) + counter);  // words 0 and 1
+            EXPECT_EQ((std::uint64_t{words[4 * counter + 1]} << 32) | words[4 * counter], bits);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace cleave

@@ -149,5 +149,28 @@ TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
     }
 }
 
+// The mask depends on the place in the global batch, not on the rank or the microbatch that a row falls to.
+TEST(DataParallel, DropoutIsThatOfOneRank) {
+    Options options = test::small_options();
+    options.model.dropout = 0.25;
+    options.steps = 2;
+    const Outcome alone = test::run(options);
+    options.model.dropout = 0;
+    EXPECT_NE(test::run(options).losses, alone.losses);
+    options.model.dropout = 0.25;
+    for (test::Layout1D layout : {test::Layout1D{1, 5}, {2, 3}, {3, 1}, {4, 2}})
+        for (bool keep : {false, true})
+            for (Recompute recompute : {Recompute::none, Recompute::full}) {
+                options.layout = layout;
+                options.model.keep_dropout_masks = keep;
+                options.job.recompute = recompute;
+                const Outcome outcome = test::run(options);
+                const auto gradient = test::worst_gradient_difference(alone.gradients, outcome.gradients);
+                EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter << " dp " << layout.dp;
+                for (std::size_t step = 0; step < alone.losses.size(); ++step)
+                    EXPECT_NEAR(outcome.losses[step], alone.losses[step], 1e-12);
+            }
+}
+
 }  // namespace
 }  // namespace cleave

@@ -55,6 +55,7 @@ inline std::vector<double> doubles(const Tensor& tensor) {
 inline Samples global_rows(const ModelConfig& model, int step, std::int64_t first, std::int64_t rows) {
     const RandomStream random(77, "parity", static_cast<std::uint64_t>(step));
     Samples samples;
+    samples.first_row = first;
     for (std::int64_t i = first * model.context; i < (first + rows) * model.context; ++i) {
         const auto n = static_cast<std::uint64_t>(model.vocabulary);
         const auto at = static_cast<std::uint64_t>(3 * i);

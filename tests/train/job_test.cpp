@@ -12,10 +12,10 @@ TEST(Job, TheBatchIsRanksTimesAccumulationTimesMicrobatch) {
     for (int dp : {1, 2, 3, 4, 8}) {
         job.train.microbatch = 0;  // the rank's whole share
         EXPECT_EQ(microbatch_size(job, dp), 24 / dp);
-        EXPECT_EQ(accumulation(job, dp), 1);
+        EXPECT_EQ(accumulation(job, dp, job.train.batch), 1);
         job.train.microbatch = 1;
         EXPECT_EQ(microbatch_size(job, dp), 1);
-        EXPECT_EQ(accumulation(job, dp), 24 / dp);
+        EXPECT_EQ(accumulation(job, dp, job.train.batch), 24 / dp);
     }
 }
 

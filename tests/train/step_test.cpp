@@ -241,5 +241,38 @@ TEST(TrainStep, WhatIsNotFiniteOnOneRankStopsAllBeforeAnUpdate) {
     EXPECT_EQ(stopped, 2);
 }
 
+// One rank's infinite gradient skips the step on both; the optimizer's count leaves it out, so that what follows is
+// what a run without that step would have done.
+TEST(TrainStep, AStepThatIsNotFiniteIsSkippedByAllRanksTogether) {
+    Job job = job_of(OptimizerKind::adamw, Family::llama);
+    job.train.skip_nonfinite = 2;
+    on_ranks(2, job, [&](CpuEngine& engine, Transformer& model, TrainStep& step) {
+        TrainStep& skipping = step;
+        auto broken_step = [&](std::int64_t s) {
+            double& weight = *model.parameters()[0]->master.view().as<double>();
+            const double kept = weight;
+            if (engine.rank() == 1) weight = std::numeric_limits<double>::infinity();
+            const StepResult result = skipping.run({rows_of(job, s, engine.rank() * 6, 6)}, s, 0.1);
+            weight = kept;
+            return result;
+        };
+        for (std::int64_t s = 1; s <= 2; ++s) EXPECT_TRUE(broken_step(s).skipped);
+        EXPECT_EQ(skipping.skipped_steps(), 2);
+        EXPECT_FALSE(skipping.run({rows_of(job, 3, engine.rank() * 6, 6)}, 3, 0.01).skipped);
+        const Values found = [&] {
+            Values values;
+            for (Parameter* p : model.parameters()) values[p->name] = values_of(p->master);
+            return values;
+        }();
+        model.initialize(5);
+        TrainStep fresh(engine, model, job);
+        fresh.run({rows_of(job, 3, engine.rank() * 6, 6)}, 1, 0.01);
+        for (Parameter* p : model.parameters()) EXPECT_EQ(values_of(p->master), found.at(p->name)) << p->name;
+
+        for (std::int64_t s = 4; s <= 5; ++s) EXPECT_TRUE(broken_step(s).skipped) << "the row begins anew";
+        EXPECT_THROW(broken_step(6), RunError);
+    });
+}
+
 }  // namespace
 }  // namespace cleave
