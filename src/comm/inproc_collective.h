@@ -14,7 +14,7 @@ class InprocOperation : public Request {
     InprocOperation(InprocEndpoint& endpoint, InprocGroupState& group, std::shared_ptr<InprocGroupState::Chunk> chunk,
                     int rank, std::uint64_t sequence, const Collective& call);
     ~InprocOperation() override;
-    std::string describe() const override { return to_string(own().fingerprint); }
+    std::string describe() const override { return to_string(own().fingerprint) + of_ranks(group_.world_ranks); }
 
   protected:
     using Entry = InprocGroupState::Entry;

@@ -1,4 +1,5 @@
 // Ranks that fail, disagree, stop early or do not come: a rank failure that names them, on every rank, in bounded time.
+#include <numeric>
 #include <thread>
 
 #include "ranks.h"
@@ -116,6 +117,46 @@ TEST(Failures, RanksThatDisagreeAreNamed) {
             first.wait();
             return second;
         });
+    }
+}
+
+// Over mpi group() itself waits for its members, over inproc the group's first operation does.
+TEST(Failures, ARankThatDoesNotComeToMakeAGroupIsNamed) {
+    for (const int n : failing_sizes()) {
+        const Stopwatch watch;
+        const RankFailure f = failure_of(n, kShort, [&](Communicator& world) {
+            if (world.rank() == n - 1) {
+                world.set_timeout(kLong);
+                float y = 0;
+                world.recv(&y, 1, DType::f32, 0, 78);
+            }
+            std::vector<int> all(static_cast<std::size_t>(n));
+            std::iota(all.begin(), all.end(), 0);
+            world.group(all).barrier().wait();
+        });
+        EXPECT_LT(watch.seconds(), 5);
+        EXPECT_EQ(f.rank(), n - 1) << f.what();
+        EXPECT_TRUE(contains(f, "waited 0.3")) << f.what();
+        EXPECT_TRUE(contains(f, transport() == TransportKind::mpi ? "group() of ranks 0, 1" : "barrier #0 (direct) of"))
+            << f.what();
+        EXPECT_TRUE(contains(f, "rank " + std::to_string(n - 1) + " has not arrived")) << f.what();
+    }
+}
+
+TEST(Failures, RanksThatMakeDifferentGroupsAreNamed) {
+    for (const int n : failing_sizes()) {
+        if (n < 3) continue;
+        const Stopwatch watch;
+        const RankFailure f =
+            failure_of(n, transport() == TransportKind::mpi ? kLong : kShort, [&](Communicator& world) {
+                std::vector<int> ranks{0, n - 1};
+                if (world.rank() < n - 1) ranks = {0, 1, n - 1};
+                if (world.rank() > 1 && world.rank() < n - 1) return;
+                world.group(ranks).barrier().wait();
+            });
+        EXPECT_LT(watch.seconds(), 5);
+        EXPECT_TRUE(contains(f, transport() == TransportKind::mpi ? "disagree" : "has not arrived")) << f.what();
+        EXPECT_TRUE(contains(f, "rank " + std::to_string(n - 1))) << f.what();
     }
 }
 
