@@ -111,6 +111,11 @@ TEST(Failures, RanksThatDisagreeAreNamed) {
         expect_disagreement(n, "algorithm", [](Communicator& w, bool odd, float* x) {
             return w.all_reduce(x, x, 64, DType::f32, ReduceOp::sum, odd ? Algorithm::ring : Algorithm::direct);
         });
+        expect_disagreement(n, "pieces of the same sum", [n](Communicator& w, bool odd, float* x) {
+            std::vector<std::int64_t> counts(static_cast<std::size_t>(n), 1);
+            counts[odd ? 0 : 1] = 2;
+            return w.all_gather(x, x + 100, counts, DType::f32);
+        });
         expect_disagreement(n, "order", [](Communicator& w, bool odd, float* x) {
             Handle first = w.all_reduce(x, x, odd ? 8 : 16, DType::f32, ReduceOp::sum);
             Handle second = w.all_reduce(x + 100, x + 100, odd ? 16 : 8, DType::f32, ReduceOp::sum);
@@ -141,6 +146,12 @@ TEST(Failures, ARankThatDoesNotComeToMakeAGroupIsNamed) {
             << f.what();
         EXPECT_TRUE(contains(f, "rank " + std::to_string(n - 1) + " has not arrived")) << f.what();
     }
+}
+
+TEST(Inproc, RanksThatDisagreeOnInnerGroupsAreNamed) {
+    expect_disagreement(8, "inner", [](Communicator& w, bool odd, float* x) {
+        return w.start({Operation::all_reduce, Algorithm::hierarchical, 8, 0, odd ? 2 : 4, {64}}, x, x, DType::f32);
+    });
 }
 
 TEST(Failures, RanksThatMakeDifferentGroupsAreNamed) {

@@ -38,7 +38,9 @@ void die_in_training(Communicator& world) {
     const int pair[] = {0, 1};
     world.group(pair).all_reduce(&x, &x, 1, DType::f32, ReduceOp::max).wait();
     if (world.rank() == 1) world.recv(&x, 1, DType::f32, kVictim, 4);
-    std::this_thread::sleep_for(std::chrono::seconds(60));  // rank 0 computes
+    while (!stop_requested()) std::this_thread::sleep_for(milliseconds(5));  // rank 0 computes
+    std::fputs("rank 0 stops\n", stderr);
+    std::this_thread::sleep_for(std::chrono::seconds(60));
 }
 
 struct Outcome {
@@ -78,10 +80,11 @@ TEST(SlowKilled, InACollectiveTheOthersNameIt) {
 }
 
 TEST(SlowKilled, InTrainingTheOthersNameTheirLastOperation) {
+    const Outcome job = run_under_mpirun("training");
     expect_named_culprit_and_last_operations(
-        run_under_mpirun("training"),
-        "its last operation was all_reduce #0 (max, f32, 1 elements, direct) of ranks 0, 1",
+        job, "its last operation was all_reduce #0 (max, f32, 1 elements, direct) of ranks 0, 1",
         "it waited in recv from rank 2, tag 4 (f32, 1 elements)");
+    EXPECT_NE(job.output.find("rank 0 stops\n"), std::string::npos) << job.output;
 }
 
 }  // namespace
