@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 
 #include "base/error.h"
 
@@ -59,6 +60,9 @@ void LastWords::on_signal(int signal, siginfo_t* info, void* context) {
     if ((before_.sa_flags & SA_SIGINFO) != 0) return before_.sa_sigaction(signal, info, context);
     if (before_.sa_handler == SIG_IGN) return;
     if (before_.sa_handler != SIG_DFL) return before_.sa_handler(signal);
+    // Open MPI's mpirun loses what it has not read yet when a process ends while the job is being ended.
+    const timespec time_to_read{0, 300'000'000};
+    ::nanosleep(&time_to_read, nullptr);
     ::sigaction(signal, &before_, nullptr);
     ::raise(signal);  // ends the process once this handler has returned
 }

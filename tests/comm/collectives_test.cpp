@@ -32,6 +32,30 @@ TEST(Collectives, BroadcastFromAnyRoot) {
             });
 }
 
+// Programs are kept for repeated calls: one that differs in a single thing is another one.
+TEST(Collectives, ProgramsOfOneGroupAreKeptApart) {
+    for (const int n : sizes())
+        on_ranks(n, [&](Communicator& world) {
+            for (int root = 0; root < n; ++root)
+                for (const int count : {3, 4}) {
+                    Floats x(4, static_cast<float>(world.rank()));
+                    world.broadcast(x.data(), count, DType::f32, root).wait();
+                    EXPECT_EQ(x[2], static_cast<float>(root));
+                    EXPECT_EQ(x[3], static_cast<float>(count == 4 ? root : world.rank()));
+                }
+            for (const Algorithm a : algorithms_for(Operation::all_reduce, n)) {
+                const Stats before = world.stats();
+                Floats x(64, 1.0f);
+                world.all_reduce(x.data(), x.data(), 64, DType::f32, ReduceOp::sum, a).wait();
+                world.barrier().wait();
+                const Program program = build_program({Operation::all_reduce, a, n, 0, 0, {64}});
+                EXPECT_EQ(world.stats().sent_by(Operation::all_reduce) - before.sent_by(Operation::all_reduce),
+                          program.bytes_sent(world.rank(), DType::f32))
+                    << name_of(a);
+            }
+        });
+}
+
 TEST(Collectives, ScatterCutsAndGatherJoins) {
     for (const int n : sizes())
         for (int root = 0; root < n; ++root)

@@ -184,6 +184,19 @@ TEST(Failures, AMessageOfAnotherSizeIsADisagreement) {
     }
 }
 
+TEST(Failures, AMessageOfAnotherDTypeIsADisagreement) {
+    for (const int n : failing_sizes()) {
+        const RankFailure f = failure_of(n, kLong, [&](Communicator& world) {
+            float x[8] = {};
+            if (world.rank() == 0) world.send(x, 8, DType::f32, 1, 4);
+            if (world.rank() == 1) world.recv(x, 8, DType::i32, 0, 4);
+            world.barrier().wait();
+        });
+        EXPECT_TRUE(contains(f, "recv from rank 0, tag 4 (i32, 8 elements)")) << f.what();
+        EXPECT_TRUE(contains(f, "rank 0 sends 8 elements of f32")) << f.what();
+    }
+}
+
 TEST(Failures, ARankThatFinishesEarlyIsNamed) {
     for (const int n : failing_sizes()) {
         const Stopwatch watch;
