@@ -10,12 +10,12 @@
 
 namespace cleave::comm {
 
-std::atomic<const LastWords::Line*> LastWords::current_{nullptr};
-struct sigaction LastWords::before_ {};
+std::atomic<const LastWords::Line*> LastWords::current{nullptr};
+struct sigaction LastWords::before {};
 
 LastWords::LastWords(int rank) : rank_(rank) {
     say("it had not begun an operation");
-    CLEAVE_CHECK(::sigaction(SIGTERM, nullptr, &before_) == 0);
+    CLEAVE_CHECK(::sigaction(SIGTERM, nullptr, &before) == 0);
     struct sigaction action {};
     action.sa_sigaction = on_signal;
     sigemptyset(&action.sa_mask);
@@ -24,8 +24,8 @@ LastWords::LastWords(int rank) : rank_(rank) {
 }
 
 LastWords::~LastWords() {
-    ::sigaction(SIGTERM, &before_, nullptr);
-    current_.store(nullptr);
+    ::sigaction(SIGTERM, &before, nullptr);
+    current.store(nullptr);
 }
 
 void LastWords::issued(std::string operation) {
@@ -48,22 +48,22 @@ void LastWords::say(const std::string& what) {
     const auto written = fmt::format_to_n(line.text.data(), kMost, "rank {} was told to end: {}", rank_, what);
     *written.out = '\n';
     line.length = static_cast<std::size_t>(written.out - line.text.data()) + 1;
-    current_.store(&line);
+    current.store(&line);
 }
 
 // Only what POSIX allows in a signal handler.
 void LastWords::on_signal(int signal, siginfo_t* info, void* context) {
     const int error = errno;
-    if (const Line* line = current_.load()) [[maybe_unused]]
+    if (const Line* line = current.load()) [[maybe_unused]]
         const auto written = ::write(STDERR_FILENO, line->text.data(), line->length);
     errno = error;
-    if ((before_.sa_flags & SA_SIGINFO) != 0) return before_.sa_sigaction(signal, info, context);
-    if (before_.sa_handler == SIG_IGN) return;
-    if (before_.sa_handler != SIG_DFL) return before_.sa_handler(signal);
+    if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
+    if (before.sa_handler == SIG_IGN) return;
+    if (before.sa_handler != SIG_DFL) return before.sa_handler(signal);
     // Open MPI's mpirun loses what it has not read yet when a process ends while the job is being ended.
     const timespec time_to_read{0, 300'000'000};
     ::nanosleep(&time_to_read, nullptr);
-    ::sigaction(signal, &before_, nullptr);
+    ::sigaction(signal, &before, nullptr);
     ::raise(signal);  // ends the process once this handler has returned
 }
 

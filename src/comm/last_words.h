@@ -35,8 +35,8 @@ class LastWords {
     void say(const std::string& what);
     static void on_signal(int signal, siginfo_t* info, void* context);
 
-    static std::atomic<const Line*> current_;
-    static struct sigaction before_;  // who handled the signal until now; constant while ours is installed
+    static std::atomic<const Line*> current;
+    static struct sigaction before;  // who handled the signal until now; constant while ours is installed
     const int rank_;
     std::string last_issued_;
     std::array<Line, 4> lines_;  // used in turn: a line being written out is not composed anew at once
