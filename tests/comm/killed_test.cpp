@@ -35,8 +35,10 @@ void die_in_a_collective(Communicator& world) {
 void die_in_training(Communicator& world) {
     float x = 0;
     if (world.rank() == kVictim) die();
-    const int pair[] = {0, 1};
-    world.group(pair).all_reduce(&x, &x, 1, DType::f32, ReduceOp::max).wait();
+    const int ranks[] = {0, 1};
+    Communicator pair = world.group(ranks);
+    if (world.rank() == 1) std::this_thread::sleep_for(milliseconds(100));  // rank 0 waits asleep, and that ends
+    pair.all_reduce(&x, &x, 1, DType::f32, ReduceOp::max).wait();
     if (world.rank() == 1) world.recv(&x, 1, DType::f32, kVictim, 4);
     while (!stop_requested()) std::this_thread::sleep_for(milliseconds(5));  // rank 0 computes
     std::fputs("rank 0 stops\n", stderr);
