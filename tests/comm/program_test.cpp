@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/algorithm.h"
+#include "comm/program_cache.h"
 
 namespace cleave::comm {
 namespace {
@@ -252,6 +253,20 @@ TEST(Program, AStepWaitsForThoseWhoReadWhatItOverwrites) {
     EXPECT_EQ(step_of_rank_0(Buffer::out, 3).size(), 1u);
     EXPECT_TRUE(step_of_rank_0(Buffer::out, 4).empty());
     EXPECT_TRUE(step_of_rank_0(Buffer::scratch, 0).empty());
+}
+
+TEST(Program, TheCacheReturnsTheSameForTheSameOnly) {
+    ProgramCache cache(0);
+    const Spec spec{Operation::all_reduce, Algorithm::hierarchical, 8, 0, 2, {64}};
+    const auto kept = cache.get(spec);
+    EXPECT_EQ(cache.get(spec), kept);
+    Spec other = spec;
+    other.inner = 4;
+    EXPECT_EQ(cache.get(other)->program.spec.inner, 4);
+    other = spec;
+    other.counts = {65};
+    EXPECT_EQ(cache.get(other)->program.spec.counts, other.counts);
+    EXPECT_EQ(cache.get(spec), kept);
 }
 
 TEST(Program, IsPrintedForPeople) {
