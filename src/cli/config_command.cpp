@@ -11,7 +11,7 @@
 namespace cleave::cli {
 namespace {
 
-constexpr std::size_t kColumns = 110;
+constexpr std::size_t kColumns = 80;
 
 class ConfigCommand : public Command {
   public:

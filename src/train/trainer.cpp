@@ -6,6 +6,7 @@
 #include "comm/launch.h"
 #include "train/checkpoint.h"
 #include "train/dry_run_report.h"
+#include "train/gather_text.h"
 #include "train/job_check.h"
 #include "train/job_keys.h"
 #include "train/training_run.h"
@@ -86,6 +87,34 @@ std::string what_stays(const std::filesystem::path& folder) {
                   : std::string("; no checkpoint had been written before");
 }
 
+// What the ranks must have in common. Where a file lies may differ from host to host; its text may not.
+Json common_part(const Job& job, const Dataset& dataset) {
+    Json common = Json::object();
+    const Json all = to_json(job);
+    for (const auto& [key, value] : *all.members())
+        if (key != "data.path" && key != "run.folder") common.set(key, value);
+    return common.set("the text's checksum", fmt::format("{:016x}", dataset.text_hash()));
+}
+
+// Under MPI each process reads its own command line. Throws UserError on every rank where they differ.
+void check_agreement(comm::Communicator& world, const Json& own) {
+    const std::string text = own.dump();
+    const std::vector<std::string> all = gather_text(world, text);  // on rank 0
+    std::string differences;
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        const Json other = Json::parse(all[rank], "the configuration of another rank");
+        for (const auto& [key, value] : *own.members())
+            if (const Json* its = other.find(key); its == nullptr || *its != value)
+                differences += fmt::format("\n  - {}: {} on rank 0, {} on rank {}", key, value.dump(),
+                                           its == nullptr ? "nothing" : its->dump(), rank);
+    }
+    std::uint8_t differ = differences.empty() ? 0 : 1;
+    world.broadcast(&differ, 1, DType::u8, 0).wait();
+    if (differ != 0)
+        throw UserError("the ranks' configurations differ; every rank needs the same run file, --set and text{}",
+                        differences);
+}
+
 RunFolder::Mode folder_mode(const TrainOptions& options) {
     if (options.resume) return RunFolder::Mode::resume;
     return options.overwrite ? RunFolder::Mode::overwrite : RunFolder::Mode::fresh;
@@ -107,6 +136,7 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     try {
         comm::run_ranks(launch_options(job, options.ranks), [&](comm::Communicator& world) {
             set_thread_rank(world.rank());
+            check_agreement(world, common_part(job, dataset));
             TrainingRun run(shared, world);
             if (world.rank() == 0) folder->begin(options.config_text);
             begun = true;
