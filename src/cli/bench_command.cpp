@@ -10,7 +10,7 @@ namespace {
 class BenchCommand : public Command {
   public:
     std::string name() const override { return "bench"; }
-    std::string summary() const override { return "measure collectives: time per rank, bandwidth, checked results"; }
+    std::string summary() const override { return "measure collectives and check their results"; }
     std::string examples() const override {
         return "  cleave bench all_reduce --ranks 2\n"
                "  cleave bench all_reduce --elements 1e8\n"

@@ -30,8 +30,8 @@ class TrainCommand : public Command {
     std::string examples() const override {
         return "  cleave train runs/tiny.toml                   a first try, seconds\n"
                "  cleave train my.toml --set data.path=any.txt  your own text\n"
-               "  cleave train my.toml --resume                 go on after Ctrl-C, with the same bits\n"
-               "  cleave train my.toml --dry-run                memory, bytes, flops; no training\n"
+               "  cleave train my.toml --resume                 go on after Ctrl-C, same bits\n"
+               "  cleave train my.toml --dry-run                memory, bytes and flops only\n"
                "The run folder (run.folder, by default out/ and the run file's name) receives\n"
                "metrics.jsonl, loss.svg, the effective configuration, checkpoints and a sample.\n"
                "`cleave config` lists what --set accepts.";

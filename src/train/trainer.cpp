@@ -96,23 +96,30 @@ Json common_part(const Job& job, const Dataset& dataset) {
     return common.set("the text's checksum", fmt::format("{:016x}", dataset.text_hash()));
 }
 
-// Under MPI each process reads its own command line. Throws UserError on every rank where they differ.
-void check_agreement(comm::Communicator& world, const Json& own) {
-    const std::string text = own.dump();
-    const std::vector<std::string> all = gather_text(world, text);  // on rank 0
-    std::string differences;
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-        const Json other = Json::parse(all[rank], "the configuration of another rank");
-        for (const auto& [key, value] : *own.members())
-            if (const Json* its = other.find(key); its == nullptr || *its != value)
-                differences += fmt::format("\n  - {}: {} on rank 0, {} on rank {}", key, value.dump(),
-                                           its == nullptr ? "nothing" : its->dump(), rank);
+// How the other ranks' documents differ from the first one's, a line each.
+std::string differences_of(const std::vector<std::string>& documents) {
+    std::string lines;
+    Json first;
+    for (std::size_t rank = 0; rank < documents.size(); ++rank) {
+        const Json its = Json::parse(documents[rank], "the configuration of a rank");
+        if (rank == 0) first = its;
+        for (const auto& [key, value] : *first.members())
+            if (const Json* other = its.find(key); other == nullptr || *other != value)
+                lines += fmt::format("\n  - {}: {} on rank 0, {} on rank {}", key, value.dump(),
+                                     other == nullptr ? "nothing" : other->dump(), rank);
     }
-    std::uint8_t differ = differences.empty() ? 0 : 1;
-    world.broadcast(&differ, 1, DType::u8, 0).wait();
-    if (differ != 0)
-        throw UserError("the ranks' configurations differ; every rank needs the same run file, --set and text{}",
-                        differences);
+    return lines;
+}
+
+// Under MPI each process reads its own command line. Throws the same UserError on every rank where they differ.
+void check_agreement(comm::Communicator& world, const Json& own) {
+    std::string lines = differences_of(gather_text(world, own.dump()));  // on rank 0
+    auto size = static_cast<std::int64_t>(lines.size());
+    world.broadcast(&size, 1, DType::i64, 0).wait();
+    if (size == 0) return;
+    lines.resize(static_cast<std::size_t>(size));
+    world.broadcast(lines.data(), size, DType::u8, 0).wait();
+    throw UserError("the ranks' configurations differ; every rank needs the same run file, --set and text{}", lines);
 }
 
 RunFolder::Mode folder_mode(const TrainOptions& options) {
