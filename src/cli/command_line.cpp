@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -130,8 +130,10 @@ int guarded(bool json, const std::function<int()>& body) {
         return failed(error, kExitNo);
     } catch (const RankFailure& error) {
         return failed(error, kExitRankFailure);
-    } catch (const std::filesystem::filesystem_error& error) {
-        return failed(error, kExitUserError);
+    } catch (const std::system_error& error) {  // of std::filesystem, threads, and fmt's writes to standard output
+        const bool output = std::ferror(stdout) != 0;
+        return failed(UserError("{}", output ? "cannot write the result to standard output" : error.what()),
+                      kExitUserError);
     } catch (const std::bad_alloc&) {
         return failed(UserError("this machine has not enough memory for it"), kExitUserError);
     }

@@ -25,7 +25,7 @@ WordField words(Enum& value, std::span<const string_view> all) {
 
 constexpr NumberRange kAny = {-kNoLimit, kNoLimit};
 // Beyond these bounds f32 overflows or a count is no longer exact; each message names its own.
-constexpr double kMostNumber = 1e15;
+constexpr double kMostNumber = 1e16;
 constexpr double kMostSteps = 1e12;
 constexpr NumberRange kFromZero = {0, kMostNumber};
 constexpr NumberRange kAboveZero = {0, kMostNumber, false};
