@@ -3,8 +3,8 @@
 //   checkpoints/    step_<n>.ckpt and `latest`           loss.svg        the losses as a picture
 //   sample.txt      generated at the end                 trace.json      the traced step (run.trace_step)
 //   tokens.bin      the text as tokens
-// A folder that holds anything is refused unless the run resumes or overwrites; overwriting removes these files and no
-// others. Thread rule: one thread (rank 0's).
+// One run at a time: the folder is locked while a RunFolder exists. A folder that holds anything is refused unless the
+// run resumes or overwrites; overwriting removes these files and no others. Thread rule: one thread (rank 0's).
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class StreamsTest : public testing::Test {
+class StreamsSlowTest : public testing::Test {
   protected:
     // `redirections` as a shell writes them.
     Result cleave(const std::string& arguments, const std::string& redirections = "") const {
@@ -31,7 +31,7 @@ class StreamsTest : public testing::Test {
     ScratchFolder folder_;
 };
 
-TEST_F(StreamsTest, AResultThatCannotBeWrittenIsAnError) {
+TEST_F(StreamsSlowTest, AResultThatCannotBeWrittenIsAnError) {
     for (const char* command : {"--help", "--version", "train --help", "config", "config --json", "init",
                                 "bench all_reduce --max-bytes 4096 --iterations 1", "bench all_reduce --explain --json",
                                 "train runs/tiny.toml --dry-run"})
@@ -43,7 +43,7 @@ TEST_F(StreamsTest, AResultThatCannotBeWrittenIsAnError) {
     EXPECT_EQ(cleave("train nowhere.toml --json", ">/dev/full").exit_code, 2);
 }
 
-TEST_F(StreamsTest, AClosedStreamLendsItsNumberToNoFile) {
+TEST_F(StreamsSlowTest, AClosedStreamLendsItsNumberToNoFile) {
     EXPECT_EQ(cleave(tiny_run("out"), ">&-").exit_code, 2);
     EXPECT_EQ(cleave(tiny_run("log"), "2>&-").exit_code, 0);
     EXPECT_EQ(cleave(tiny_run("all"), "<&- >&- 2>&-").exit_code, 2);
@@ -55,7 +55,7 @@ TEST_F(StreamsTest, AClosedStreamLendsItsNumberToNoFile) {
     }
 }
 
-TEST_F(StreamsTest, APipeInPlaceOfAFileIsRefusedAndNotWaitedFor) {
+TEST_F(StreamsSlowTest, APipeInPlaceOfAFileIsRefusedAndNotWaitedFor) {
     const std::string pipe = (folder_ / "pipe").string();
     ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
     const Result train = cleave(tiny_run("run") + " --set data.path=" + pipe);
@@ -66,7 +66,7 @@ TEST_F(StreamsTest, APipeInPlaceOfAFileIsRefusedAndNotWaitedFor) {
     EXPECT_THAT(generate.err, HasSubstr("not a regular file"));
 }
 
-TEST_F(StreamsTest, ASecondRunInTheSameFolderIsRefused) {
+TEST_F(StreamsSlowTest, ASecondRunInTheSameFolderIsRefused) {
     const std::string metrics = (folder_ / "run" / "metrics.jsonl").string();
     const std::string endless = tiny_run("run") + " --set train.steps=1000000";
     std::filesystem::create_directory(folder_ / "first");
@@ -82,13 +82,13 @@ TEST_F(StreamsTest, ASecondRunInTheSameFolderIsRefused) {
     EXPECT_EQ(cleave(tiny_run("run") + " --overwrite").exit_code, 0);
 }
 
-TEST_F(StreamsTest, AModelWithMoreRowsThanTokensWritesOnlyTokens) {
+TEST_F(StreamsSlowTest, AModelWithMoreRowsThanTokensWritesOnlyTokens) {
     const Result result = cleave(tiny_run("run") + " --set model.vocabulary=500 --set sample.tokens=100");
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_EQ(cleave("generate " + (folder_ / "run").string() + " --tokens 100").exit_code, 0);
 }
 
-TEST_F(StreamsTest, MpiRanksWithOtherConfigurationsAreNamed) {
+TEST_F(StreamsSlowTest, MpiRanksWithOtherConfigurationsAreNamed) {
     const std::string program = CLEAVE_PROGRAM " " + tiny_run("run");
     const Result result = Program(folder_.path(),
                                   {"sh", "-c",
@@ -100,7 +100,7 @@ TEST_F(StreamsTest, MpiRanksWithOtherConfigurationsAreNamed) {
     EXPECT_THAT(result.err, HasSubstr("train.lr: 0.003 on rank 0, 0.5 on rank 1"));
 }
 
-TEST_F(StreamsTest, HelpAndListsFitEightyColumns) {
+TEST_F(StreamsSlowTest, HelpAndListsFitEightyColumns) {
     for (const char* command : {"--help", "train --help", "generate --help", "bench --help", "config --help",
                                 "init --help", "config", "init"}) {
         std::istringstream lines(cleave(command).out);
@@ -108,7 +108,7 @@ TEST_F(StreamsTest, HelpAndListsFitEightyColumns) {
     }
 }
 
-TEST_F(StreamsTest, InitWithoutANameWritesToStandardOutput) {
+TEST_F(StreamsSlowTest, InitWithoutANameWritesToStandardOutput) {
     const std::string file = (folder_ / "my.toml").string();
     EXPECT_EQ(cleave("init", ">" + file).exit_code, 0);
     const Result plan = cleave("train " + file + " --dry-run --set data.path=examples/data/tiny.txt");
