@@ -88,35 +88,33 @@ class Checker {
         only_one("cp", mesh.cp);
         only_one("tp", mesh.tp);
         const std::int64_t others = std::int64_t{mesh.pp} * mesh.cp * mesh.tp;
-        if (others != 1) return;
-        if (mesh.dp != 0 && mesh.dp != ranks_) {
+        if (others == 1 && mesh.dp != 0 && mesh.dp != ranks_)
             add("mesh.dp: found {}, but the run has {} ranks; accepted: {}, or 0, which fills the ranks (or --ranks "
                 "{})",
                 mesh.dp, ranks_, ranks_, mesh.dp);
-            return;
-        }
-        check_batch();
+        // The batch too is judged at once, for the dp that was asked for, or else all ranks.
+        check_batch(mesh.dp != 0 ? mesh.dp : ranks_);
     }
 
-    void check_batch() {
+    void check_batch(int dp) {
         const std::int64_t batch = job_.train.batch;
         const std::int64_t microbatch = job_.train.microbatch;
-        check_ramp();
-        if (batch % ranks_ != 0) {
+        check_ramp(dp);
+        if (batch % dp != 0) {
             add("train.batch: found {}, which does not divide over dp = {} ranks; nearest that do: {}, or {} ranks",
-                batch, ranks_, nearest_multiples(batch, ranks_ * std::max<std::int64_t>(microbatch, 1)),
-                nearest_divisors(ranks_, batch));
-        } else if (microbatch != 0 && batch / ranks_ % microbatch != 0) {
+                batch, dp, nearest_multiples(batch, dp * std::max<std::int64_t>(microbatch, 1)),
+                nearest_divisors(dp, batch));
+        } else if (microbatch != 0 && batch / dp % microbatch != 0) {
             add("train.microbatch: found {}, which does not divide a rank's part of the batch, {} / {} = {} sequences; "
                 "nearest that "
                 "do: {}, or a train.batch of {}",
-                microbatch, batch, ranks_, batch / ranks_, nearest_divisors(microbatch, batch / ranks_),
-                nearest_multiples(batch, ranks_ * microbatch));
+                microbatch, batch, dp, batch / dp, nearest_divisors(microbatch, batch / dp),
+                nearest_multiples(batch, dp * microbatch));
         }
     }
 
     // Every batch of the ramp must divide as train.batch must; they are all multiples of the first.
-    void check_ramp() {
+    void check_ramp(int dp) {
         const Job::Train& t = job_.train;
         if (t.ramp_batch == 0) {
             if (t.ramp_steps != 0)
@@ -129,10 +127,10 @@ class Checker {
             add("train.ramp_batch: found {}, which does not divide train.batch = {}; nearest that do: {}, or 0, no "
                 "ramp",
                 t.ramp_batch, t.batch, nearest_divisors(t.ramp_batch, t.batch));
-        const std::int64_t unit = ranks_ * std::max<std::int64_t>(t.microbatch, 1);
+        const std::int64_t unit = dp * std::max<std::int64_t>(t.microbatch, 1);
         if (t.ramp_batch % unit != 0)
             add("train.ramp_batch: found {}, which does not divide over dp x microbatch = {} x {}; nearest that do: {}",
-                t.ramp_batch, ranks_, std::max<std::int64_t>(t.microbatch, 1), nearest_multiples(t.ramp_batch, unit));
+                t.ramp_batch, dp, std::max<std::int64_t>(t.microbatch, 1), nearest_multiples(t.ramp_batch, unit));
         if (t.ramp_steps == 0)
             add("train.ramp_steps: found 0 with train.ramp_batch = {}; accepted: at least 1, the steps until the batch "
                 "is {}",

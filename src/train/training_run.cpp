@@ -133,11 +133,11 @@ void TrainingRun::train_step(std::int64_t step) {
 
 void TrainingRun::show(std::int64_t step, const StepResult& result, double learning_rate) {
     const double per_step = (seconds() - started_) / static_cast<double>(timed_steps_);
-    standard_log().progress(
-        fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  gradient norm {:.2f}  {} tokens/s  {} left", step,
-                    job_.train.steps, result.loss, learning_rate, result.gradient_norm,
-                    count_text(static_cast<double>(trained_tokens_) / train_seconds_),
-                    clock_text(per_step * static_cast<double>(job_.train.steps - step))));
+    // At most 79 characters up to 99999 steps: a narrow terminal must not cut the time left.
+    standard_log().progress(fmt::format("step {}/{}  loss {:.4f}  lr {:.1e}  norm {:.2f}  {} tokens/s  {} left", step,
+                                        job_.train.steps, result.loss, learning_rate, result.gradient_norm,
+                                        count_text(static_cast<double>(trained_tokens_) / train_seconds_),
+                                        clock_text(per_step * static_cast<double>(job_.train.steps - step))));
 }
 
 double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
@@ -238,7 +238,8 @@ void TrainingRun::run() {
 void TrainingRun::sample() {
     const Tokenizer& tokenizer = shared_.dataset.tokenizer();
     std::vector<Token> text = prompt_tokens(tokenizer, job_.sample.prompt, "sample.prompt");
-    const auto more = generate(engine_, model_, text, job_.sample, static_cast<std::uint64_t>(job_.train.seed));
+    const auto more = generate(engine_, model_, text, job_.sample, tokenizer.vocabulary(),
+                               static_cast<std::uint64_t>(job_.train.seed));
     if (!first()) return;
     text.insert(text.end(), more.begin(), more.end());
     shared_.result.sample = tokenizer.decode(text);

@@ -69,7 +69,8 @@ std::vector<std::vector<Token>> texts(int ranks, const Job::Sample& how, std::ui
         const std::vector<Token> prompt{3, 1, 4};
         std::vector<Token> announced;
         auto& own = all[static_cast<std::size_t>(world.rank())];
-        own = generate(engine, model, prompt, how, seed, [&](Token token) { announced.push_back(token); });
+        own = generate(engine, model, prompt, how, config.vocabulary, seed,
+                       [&](Token token) { announced.push_back(token); });
         EXPECT_EQ(announced, own);
         // Greedy: each token is the largest of the logits after the window before it, computed here from scratch.
         if (how.temperature > 0 || dtype != DType::f64 || ranks > 1) return;
