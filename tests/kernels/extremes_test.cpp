@@ -134,6 +134,13 @@ TEST_P(Extremes, GeluBackwardOfLargeNumbers) {
     }
 }
 
+// The derivative at the corner is stated, and y serves as x.
+TEST_P(Extremes, ReluBackwardAtZero) {
+    const auto dx = results(ReluBackward{}, {{Array({2}, 3), GetParam()}, {of({2}, {0.0, -0.0}), GetParam()}},
+                            {{Array({2}, 1), GetParam()}});
+    EXPECT_EQ(dx[0].values, (std::vector<double>{0, 0}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, Extremes, testing::Values(DType::f64, DType::f32),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
