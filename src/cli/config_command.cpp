@@ -38,10 +38,12 @@ class ConfigCommand : public Command {
     void keep_section(std::vector<Key>& keys) const {
         std::vector<std::string_view> names;
         std::string sections;
+        std::string_view section;  // keys without one come first
         for (const Key& key : keys) {
-            if (names.empty() || key.section() != names.back().substr(0, names.back().find('.'))) {
-                sections += fmt::format("{}{}", sections.empty() ? "" : ", ", key.section());
-                names.push_back(key.section());
+            if (key.section() != section) {
+                section = key.section();
+                sections += fmt::format("{}{}", sections.empty() ? "" : ", ", section);
+                names.push_back(section);
             }
             names.push_back(key.name);
         }

@@ -209,7 +209,8 @@ Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::
     const Randomness& random = *tape.randomness();
     const RandomStream stream(random.seed, name, random.step);
     const OutputSpec output{name, x.shape(), x.dtype()};
-    const kernels::Dropout kernel(options.probability, stream, random.first_row);
+    const std::int64_t row_shift = random.first_row - x.view().offset[0];
+    const kernels::Dropout kernel(options.probability, stream, row_shift);
     if (!options.keep_mask) {
         Tensor y = engine.create(kernel, {x}, output);
         tape.record({y}, [&tape, &engine, kernel, x = Tape::ref(x)](Gradients gradients) {
@@ -218,7 +219,7 @@ Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::
         });
         return y;
     }
-    const Tensor mask = engine.create(kernels::DropoutMask{options.probability, stream, random.first_row}, {x},
+    const Tensor mask = engine.create(kernels::DropoutMask{options.probability, stream, row_shift}, {x},
                                       {"dropout mask", x.shape(), DType::u8});
     const kernels::ApplyMask apply{1 / (1 - options.probability)};
     Tensor y = engine.create(apply, {x, mask}, output);

@@ -16,9 +16,9 @@ constexpr std::int64_t kGrain = 64 * kBlock;  // elements that are worth a threa
 // Calls f(element, count, words) for pieces of the tensor: `words` are the random words of `count` elements from
 // `element` on, which have consecutive global indices.
 template <class F>
-void each_block(const View& view, const RandomStream& stream, std::int64_t first_row, F&& f) {
+void each_block(const View& view, const RandomStream& stream, std::int64_t row_shift, F&& f) {
     View placed = view;
-    if (placed.shape.rank() > 0) placed.offset[0] = first_row;
+    if (placed.shape.rank() > 0) placed.offset[0] += row_shift;
     const GlobalRuns runs(placed);
     parallel_for(view.elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
         std::array<std::uint32_t, kBlock> words;
@@ -40,15 +40,6 @@ std::uint64_t threshold_of(double probability) {
 
 }  // namespace
 
-const Signature& Dropout::signature() const {
-    static const Signature signature("x[*] -> y[*]");
-    return signature;
-}
-
-Cost Dropout::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 2);
-}
-
 void Dropout::run(Views inputs, Views outputs, void*) const {
     expect_count(*this, inputs, 1, outputs, 1);
     expect_dense(inputs[0]);
@@ -59,16 +50,11 @@ void Dropout::run(Views inputs, Views outputs, void*) const {
         const T* x = inputs[0].as<T>();
         T* y = outputs[0].as<T>();
         const A scale = static_cast<A>(1 / (1 - probability));
-        each_block(inputs[0], stream, first_row, [=](std::int64_t at, std::int64_t count, const std::uint32_t* words) {
+        each_block(inputs[0], stream, row_shift, [=](std::int64_t at, std::int64_t count, const std::uint32_t* words) {
             for (std::int64_t i = 0; i < count; ++i)
                 y[at + i] = words[i] < threshold ? T{} : static_cast<T>(scale * static_cast<A>(x[at + i]));
         });
     });
-}
-
-const Signature& DropoutMask::signature() const {
-    static const Signature signature("#x[*] -> mask[*]");
-    return signature;
 }
 
 Cost DropoutMask::cost(Views, Views outputs) const {
@@ -80,18 +66,9 @@ void DropoutMask::run(Views inputs, Views outputs, void*) const {
     expect(outputs[0], inputs[0].shape, DType::u8);
     const std::uint64_t threshold = threshold_of(probability);
     auto* mask = outputs[0].as<std::uint8_t>();
-    each_block(inputs[0], stream, first_row, [=](std::int64_t at, std::int64_t count, const std::uint32_t* words) {
+    each_block(inputs[0], stream, row_shift, [=](std::int64_t at, std::int64_t count, const std::uint32_t* words) {
         for (std::int64_t i = 0; i < count; ++i) mask[at + i] = words[i] < threshold ? 0 : 1;
     });
-}
-
-const Signature& ApplyMask::signature() const {
-    static const Signature signature("x[*] #mask[*] -> y[*]");
-    return signature;
-}
-
-Cost ApplyMask::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 1);
 }
 
 void ApplyMask::run(Views inputs, Views outputs, void*) const {

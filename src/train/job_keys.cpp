@@ -205,6 +205,7 @@ std::vector<Key> keys_of(Job& job) {
 }
 
 std::string_view section_title(std::string_view section) {
+    if (section.empty()) return "the whole run";
     if (section == "model") return "the transformer";
     if (section == "data") return "the text it learns from";
     if (section == "mesh") return "how ranks share the work";

@@ -2,6 +2,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/loss.h"
@@ -224,6 +225,36 @@ void add_elementwise(std::vector<Case>& cases, bool large) {
         }));
 }
 
+void add_dropout(std::vector<Case>& cases, bool large) {
+    const Shape s = large ? Shape{63, 25, 130} : Shape{kBatch, 4, 6};
+    constexpr double kDropped = 0.4;
+    constexpr std::int64_t kShift = 3;
+    const RandomStream stream(5, "dropout", 2);
+    // The definition: word i mod 4 of counter i / 4.
+    const auto keep = [=](std::int64_t element) {
+        std::array<std::uint32_t, RandomStream::kBlockWords> words{};
+        const auto i = static_cast<std::uint64_t>(element + kShift * s.product(1, s.rank()));
+        stream.block(i / words.size(), words);
+        return static_cast<double>(words[i % words.size()]) >= kDropped * 0x1p32;
+    };
+    const auto mask_of = [=](const Array& x) {
+        return ref::map(x, [&](std::int64_t i) { return keep(i) ? 1.0 : 0.0; });
+    };
+    cases.push_back(
+        make("dropout", Dropout(kDropped, stream, kShift), {in(s, "x")}, {out(s)}, [=](const Arrays& a, const Arrays&) {
+            const Array mask = mask_of(a[0]);
+            return Arrays{
+                ref::map(a[0], [&](std::int64_t i) { return mask[i] != 0 ? a[0][i] / (1 - kDropped) : 0.0; })};
+        }));
+    cases.push_back(make("dropout_mask", DropoutMask(kDropped, stream, kShift), {in(s, "x")}, {{Array(s), Role::mask}},
+                         [=](const Arrays& a, const Arrays&) { return Arrays{mask_of(a[0])}; }));
+    cases.push_back(make("apply_mask", ApplyMask(1.5), {in(s, "x"), {integers(s, "mask", 2), Role::mask}}, {out(s)},
+                         [=](const Arrays& a, const Arrays&) {
+                             return Arrays{
+                                 ref::map(a[0], [&](std::int64_t i) { return a[1][i] != 0 ? 1.5 * a[0][i] : 0.0; })};
+                         }));
+}
+
 void add_attention(std::vector<Case>& cases, bool large) {
     struct Kind {
         std::string name;
@@ -332,6 +363,7 @@ std::vector<Case> all_cases(bool large) {
     add_embeddings(cases, large);
     add_norms(cases, large);
     add_elementwise(cases, large);
+    add_dropout(cases, large);
     add_attention(cases, large);
     add_losses(cases, large);
     add_optimizers(cases, large);
@@ -370,6 +402,8 @@ std::vector<Pair> all_pairs() {
         {named(cases, "relu"), {back(ReluBackward{}, {dy, input(0)}, {0})}},
         {named(cases, "swiglu"), {back(SwiGluBackward{}, {dy, input(0), input(1)}, {0, 1})}},
         {named(cases, "scale"), {back(Scale(-1.75), {dy}, {0})}},
+        {named(cases, "dropout"), {back(Dropout(0.4, RandomStream(5, "dropout", 2), 3), {dy}, {0})}},
+        {named(cases, "apply_mask"), {back(ApplyMask(1.5), {dy, input(1)}, {0})}},
         {named(cases, "rotary"), {back(Rotary(10000.0, true, 2), {dy}, {0})}},
         {named(cases, "cross_entropy"),
          {back(CrossEntropyBackward(0.25, ignore), {dy, input(0), output(1), input(1)}, {0})}},

@@ -16,6 +16,7 @@ enum class Role {
     tokens,       // i32
     norm,         // f64
     copy,         // bf16
+    mask,         // u8
 };
 
 inline DType dtype_of_role(Role role, DType dtype) {
@@ -25,6 +26,7 @@ inline DType dtype_of_role(Role role, DType dtype) {
         case Role::tokens: return DType::i32;
         case Role::norm: return DType::f64;
         case Role::copy: return DType::bf16;
+        case Role::mask: return DType::u8;
     }
     return dtype;
 }

@@ -19,7 +19,7 @@ namespace {
 using Names = std::set<std::string>;
 
 // Updates, fills and measures: nothing is differentiated through them.
-const Names kWithoutGradient{"AdamW", "Sgd", "SquaredNorm", "Fill", "FillNormal"};
+const Names kWithoutGradient{"AdamW", "Sgd", "SquaredNorm", "Fill", "FillNormal", "DropoutMask"};
 
 Names declared_kernels() {
     const std::regex declaration(R"(struct (\w+)\s*(final)?\s*:\s*(public )?(Kernel|Declared<))");
