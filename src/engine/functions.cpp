@@ -183,9 +183,9 @@ Tensor add(Tape& tape, const Tensor& a, const Tensor& b, std::string_view name) 
     return y;
 }
 
-Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name) {
+Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name) {
     Engine& engine = tape.engine();
-    const kernels::Rotary forward(base);
+    const kernels::Rotary forward(frequencies);
     Tensor y = engine.create(forward, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
     tape.record({y},

@@ -62,6 +62,7 @@ struct Job {
     };
 
     ModelConfig model;
+    std::string weights;  // model.weights: where the initial ones come from; empty = random
     Data data;
     Mesh mesh;
     Train train;

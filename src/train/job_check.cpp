@@ -55,24 +55,52 @@ class Checker {
 
     void check_model() {
         const ModelConfig& m = job_.model;
-        const bool divides = m.width % m.heads == 0;
+        const bool divides = m.head_width != 0 || m.width % m.heads == 0;
         if (!divides)
             add("model.heads: found {}, which does not divide model.width = {}; nearest that do: {} heads, or a width "
                 "of {}",
                 m.heads, m.width, nearest_divisors(m.heads, m.width), nearest_multiples(m.width, m.heads));
-        if (m.family == Family::llama) {
-            if (divides && m.head_width() % 2 != 0)
-                add("model.heads: found {}, which gives heads of width {}; rotary positions need an even width: with "
-                    "{} heads, "
-                    "a model.width of {}",
-                    m.heads, m.head_width(), m.heads, nearest_multiples(m.width, 2 * m.heads));
-            if (m.heads % m.key_value_heads() != 0)
-                add("model.kv_heads: found {}, which does not divide model.heads = {}; nearest that do: {}", m.kv_heads,
-                    m.heads, nearest_divisors(m.kv_heads, m.heads));
-        } else if (m.key_value_heads() != m.heads) {
+        if (m.positions != 0 && m.positions < m.context)
+            add("model.positions: found {}, fewer than model.context = {}; accepted: 0 (as many as model.context), or "
+                "at least {}, or a model.context of at most {}",
+                m.positions, m.context, m.context, m.positions);
+        if (m.family == Family::llama)
+            check_llama(m, divides);
+        else
+            check_gpt2(m);
+    }
+
+    void check_llama(const ModelConfig& m, bool divides) {
+        if (m.head_width % 2 != 0)
+            add("model.head_width: found {}; rotary positions need an even width: {} or {}", m.head_width,
+                m.head_width - 1, m.head_width + 1);
+        else if (divides && m.head_channels() % 2 != 0)
+            add("model.heads: found {}, which gives heads of width {}; rotary positions need an even width: with {} "
+                "heads, a model.width of {}",
+                m.heads, m.head_channels(), m.heads, nearest_multiples(m.width, 2 * m.heads));
+        if (m.heads % m.key_value_heads() != 0)
+            add("model.kv_heads: found {}, which does not divide model.heads = {}; nearest that do: {}", m.kv_heads,
+                m.heads, nearest_divisors(m.kv_heads, m.heads));
+        const kernels::RotaryFrequencies& r = m.rotary;
+        if (r.scaling == kernels::RotaryScaling::llama3 && r.low_frequency_factor >= r.high_frequency_factor)
+            add("model.rope_low_frequency_factor: found {}; accepted: less than model.rope_high_frequency_factor = {}",
+                r.low_frequency_factor, r.high_frequency_factor);
+    }
+
+    void check_gpt2(const ModelConfig& m) {
+        if (m.key_value_heads() != m.heads)
             add("model.kv_heads: found {}; family gpt2 accepts 0 or model.heads = {} (family llama has grouped heads)",
                 m.kv_heads, m.heads);
-        }
+        if (m.head_width != 0 && m.head_width * m.heads != m.width)
+            add("model.head_width: found {}; family gpt2 accepts 0 (model.width / model.heads; family llama may have "
+                "another)",
+                m.head_width);
+        if (m.qkv_bias)
+            add("model.qkv_bias: found true; family gpt2 accepts false (it has all biases; this adds them to family "
+                "llama)");
+        if (m.qk_norm) add("model.qk_norm: found true; family gpt2 accepts false (family llama may have it)");
+        if (m.rotary.scaling != kernels::RotaryScaling::none)
+            add("model.rope_scaling: found llama3; family gpt2 accepts none (it has no rotary positions)");
     }
 
     void check_mesh() {

@@ -13,6 +13,7 @@ using std::string_view;
 
 // The order of each enum's values.
 constexpr std::array<string_view, 2> kFamilies = {"gpt2", "llama"};
+constexpr std::array<string_view, 2> kRotaryScalings = {"none", "llama3"};
 constexpr std::array<string_view, 2> kTokenizers = {"char", "bytes"};
 constexpr std::array<string_view, 3> kDTypes = {"f64", "f32", "bf16"};
 constexpr std::array<string_view, 2> kOptimizers = {"adamw", "sgd"};
@@ -37,11 +38,17 @@ constexpr NumberRange from_zero(double most) {
     return {0, most};
 }
 
-void add_model(std::vector<Key>& keys, ModelConfig& m) {
+void add_model(std::vector<Key>& keys, Job& job) {
     using enum OnResume;
+    ModelConfig& m = job.model;
     keys.insert(
         keys.end(),
         {
+            {"model.weights",
+             "initial weights, and every other key of [model] that is not set: a Hugging Face folder, a run folder or "
+             "a "
+             "checkpoint; empty = random weights. In a run file it is relative to that file's folder",
+             &job.weights, kAny, accept},
             {"model.family",
              "shape of a block: gpt2 (learned positions, LayerNorm, GELU, biases) or llama (rotary positions, RMSNorm, "
              "SwiGLU, no biases)",
@@ -51,17 +58,40 @@ void add_model(std::vector<Key>& keys, ModelConfig& m) {
             {"model.kv_heads", "llama: heads of keys and values, shared by groups of heads; 0 = as many as model.heads",
              &m.kv_heads, from_zero(65536), refuse},
             {"model.width", "numbers that represent a token between blocks", &m.width, from_one(1 << 20), refuse},
+            {"model.head_width", "llama: channels of a head; 0 = model.width / model.heads", &m.head_width,
+             from_zero(1 << 16), refuse},
             {"model.mlp_width",
              "inner width of the MLP; 0 = 4 x width (gpt2) or 8/3 x width, rounded up to a multiple of 32 (llama)",
              &m.mlp_width, from_zero(1 << 22), refuse},
             {"model.context", "tokens in a sequence: how far back the model sees", &m.context, from_one(1 << 22),
              refuse},
+            {"model.positions",
+             "the longest sequence that the model is made for; gpt2: rows of its position table; 0 = model.context",
+             &m.positions, from_zero(1 << 22), refuse},
             {"model.vocabulary", "rows of the token table; 0 = as many as the tokenizer has tokens", &m.vocabulary,
              from_zero(1 << 26), refuse},
             {"model.tied_embeddings", "the output projection is the token table", &m.tied_embeddings, kAny, refuse},
+            {"model.qkv_bias", "llama: queries, keys and values have biases (as in Qwen2)", &m.qkv_bias, kAny, refuse},
+            {"model.qk_norm", "llama: queries and keys are normalised head by head (as in Qwen3)", &m.qk_norm, kAny,
+             refuse},
             {"model.norm_epsilon", "added to the variance (or mean square) in a norm", &m.norm_epsilon, kAboveZero,
              refuse},
-            {"model.rope_base", "llama: base of the rotary frequencies", &m.rope_base, kAboveZero, refuse},
+            {"model.rope_base", "llama: base of the rotary frequencies", &m.rotary.base, kAboveZero, refuse},
+            {"model.rope_scaling", "llama: rotary frequencies as they are (none) or stretched as in Llama 3.1 (llama3)",
+             words(m.rotary.scaling, kRotaryScalings), kAny, refuse},
+            {"model.rope_factor",
+             "llama3 scaling: how much longer long waves become",
+             &m.rotary.factor,
+             {1, kNoLimit},
+             refuse},
+            {"model.rope_low_frequency_factor",
+             "llama3 scaling: waves longer than model.rope_original_context over this are stretched in full",
+             &m.rotary.low_frequency_factor, kAboveZero, refuse},
+            {"model.rope_high_frequency_factor",
+             "llama3 scaling: waves shorter than model.rope_original_context over this stay",
+             &m.rotary.high_frequency_factor, kAboveZero, refuse},
+            {"model.rope_original_context", "llama3 scaling: the context before it was stretched",
+             &m.rotary.original_context, from_one(1 << 22), refuse},
             {"model.initial_deviation", "standard deviation of the initial weights", &m.initial_deviation, kFromZero,
              accept},
         });
@@ -157,7 +187,7 @@ void add_rest(std::vector<Key>& keys, Job& job) {
 
 std::vector<Key> keys_of(Job& job) {
     std::vector<Key> keys;
-    add_model(keys, job.model);
+    add_model(keys, job);
     add_data(keys, job.data);
     add_mesh(keys, job.mesh);
     add_train(keys, job.train);
