@@ -44,15 +44,15 @@ void add_model(std::vector<Key>& keys, Job& job) {
     keys.insert(
         keys.end(),
         {
+            {"model.family",
+             "shape of a block: gpt2 (learned positions, LayerNorm, GELU, biases) or llama (rotary positions, RMSNorm, "
+             "SwiGLU, no biases)",
+             words(m.family, kFamilies), kAny, refuse},
             {"model.weights",
              "initial weights, and every other key of [model] that is not set: a Hugging Face folder, a run folder or "
              "a "
              "checkpoint; empty = random weights. In a run file it is relative to that file's folder",
              &job.weights, kAny, accept},
-            {"model.family",
-             "shape of a block: gpt2 (learned positions, LayerNorm, GELU, biases) or llama (rotary positions, RMSNorm, "
-             "SwiGLU, no biases)",
-             words(m.family, kFamilies), kAny, refuse},
             {"model.layers", "blocks, one above the other", &m.layers, from_one(10000), refuse},
             {"model.heads", "attention heads; they divide model.width", &m.heads, from_one(65536), refuse},
             {"model.kv_heads", "llama: heads of keys and values, shared by groups of heads; 0 = as many as model.heads",
