@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -57,6 +58,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     }
     bool close() {
         Json done = std::move(open_.back());
+        if (done.members() != nullptr && !names_differ(*done.members())) return false;
         open_.pop_back();
         keys_.pop_back();
         return add(std::move(done));
@@ -67,10 +69,18 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
         } else if (open_.back().items() != nullptr) {
             open_.back().push(std::move(value));
         } else {
-            if (open_.back().find(keys_.back()) != nullptr) return fail(fmt::format("'{}' twice", keys_.back()));
-            open_.back().set(keys_.back(), std::move(value));
+            open_.back().append(std::move(keys_.back()), std::move(value));
         }
         return true;
+    }
+    // Once an object, in sorted order: a vocabulary has a hundred thousand members.
+    bool names_differ(const Json::Object& members) {
+        std::vector<std::string_view> names;
+        names.reserve(members.size());
+        for (const auto& [name, value] : members) names.emplace_back(name);
+        std::sort(names.begin(), names.end());
+        const auto twice = std::adjacent_find(names.begin(), names.end());
+        return twice == names.end() || fail(fmt::format("'{}' twice", *twice));
     }
 
     Json root_;
@@ -177,6 +187,12 @@ Json& Json::set(std::string_view key, Json value) {
     }
     members->emplace_back(std::string(key), std::move(value));
     return *this;
+}
+
+void Json::append(std::string name, Json value) {
+    auto* members = std::get_if<Object>(&value_);
+    CLEAVE_CHECK(members != nullptr, "a member '{}' of what is no object", name);
+    members->emplace_back(std::move(name), std::move(value));
 }
 
 Json& Json::push(Json value) {
