@@ -31,7 +31,7 @@ std::string SafetensorsWriter::header() const {
         for (const std::int64_t extent : item.shape) shape.push(extent);
         const std::int64_t begin = end;
         end += stored_bytes(item.shape, item.stored);
-        json.set(item.name, Json{{"dtype", stored_as(item.stored).name},
+        json.append(item.name, Json{{"dtype", stored_as(item.stored).name},
                                  {"shape", std::move(shape)},
                                  {"data_offsets", Json(Json::Array{begin, end})}});
     }
