@@ -5,27 +5,18 @@
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
-#include "train/checkpoint.h"
 #include "train/generate.h"
-#include "train/job_keys.h"
-#include "train/run_folder.h"
 #include "train/tokenizer.h"
+#include "train/weights_source.h"
 
 namespace cleave {
 
 namespace {
 
-std::filesystem::path checkpoint_of(const std::filesystem::path& path) {
-    if (!std::filesystem::is_directory(path)) return path;
-    if (const auto newest = RunFolder::newest_checkpoint(path)) return *newest;
-    throw UserError("{} holds no checkpoint; the folder of a finished or stopped run would", path.string());
-}
-
-const Json& saved(const CheckpointFile& file, std::string_view name) {
-    const Json* value = file.metadata().find(name);
-    if (value == nullptr)
-        throw UserError("{}: no checkpoint of a training run (no {} in its metadata)", file.path().string(), name);
-    return *value;
+Tokenizer tokenizer_of(const WeightsSource& source) {
+    const Json* saved = source.checkpoint() == nullptr ? nullptr : source.checkpoint()->metadata().find("tokenizer");
+    if (saved == nullptr) throw UserError("{} has no tokenizer", source.description());
+    return Tokenizer::from_json(*saved, source.checkpoint()->path().string());
 }
 
 Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
@@ -39,10 +30,9 @@ Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
 }  // namespace
 
 int run_generation(const GenerateOptions& options) {
-    const CheckpointFile file(checkpoint_of(options.folder));
-    const std::string source = file.path().string();
-    const Job job = job_from_json(saved(file, "job"), source);
-    const Tokenizer tokenizer = Tokenizer::from_json(saved(file, "tokenizer"), source);
+    const WeightsSource source(options.folder);
+    const Job& job = source.job();
+    const Tokenizer tokenizer = tokenizer_of(source);
     const Job::Sample settings = settings_of(options, job.sample);
     const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
 
@@ -52,7 +42,7 @@ int run_generation(const GenerateOptions& options) {
     comm::run_ranks(launch, [&](comm::Communicator& world) {
         CpuEngine engine(mesh, world, team_size(1));
         Transformer model(engine, job.model, data_parallel_layouts(mesh), job.train.dtype);
-        load_weights(file, engine, model);
+        source.load(engine, model);
         StreamingDecoder decoder(tokenizer);
         std::string text;
         const auto show = [&](const std::string& piece) {
@@ -64,7 +54,7 @@ int run_generation(const GenerateOptions& options) {
                  [&](Token token) { show(decoder.add(token)); });
         show(decoder.finish());
         Json document = Json::object();
-        document.set("text", text).set("checkpoint", source);
+        document.set("text", text).set("checkpoint", source.path().string());
         print(options.json ? document.dump() + "\n" : "\n");
     });
     return kExitOk;

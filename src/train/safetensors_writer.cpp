@@ -32,8 +32,8 @@ std::string SafetensorsWriter::header() const {
         const std::int64_t begin = end;
         end += stored_bytes(item.shape, item.stored);
         json.append(item.name, Json{{"dtype", stored_as(item.stored).name},
-                                 {"shape", std::move(shape)},
-                                 {"data_offsets", Json(Json::Array{begin, end})}});
+                                    {"shape", std::move(shape)},
+                                    {"data_offsets", Json(Json::Array{begin, end})}});
     }
     std::string text = json.dump();
     text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');

@@ -57,8 +57,13 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
     if (step == nullptr || step->integer() == nullptr || *step->integer() < 0 || saved_job == nullptr)
         throw UserError("{}: no checkpoint of a training run (no step or job in its metadata)", source);
     auto differences = resume_differences(job_from_json(*saved_job, source), job);
+    if (text == nullptr)
+        throw UserError(
+            "{}: weights without a run's state, nothing to resume; model.weights = \"{}\" in another run "
+            "begins with them",
+            source, folder.string());
     const Json hash = fmt::format("{:016x}", dataset.text_hash());
-    if (text == nullptr || *text != hash)
+    if (*text != hash)
         differences.refused.push_back(
             fmt::format("data.path: {} is another text than the checkpoint was trained on", job.data.path));
     throw_problems(differences.refused);
@@ -100,8 +105,16 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     const Job job = checked_job(options, dataset);
     std::optional<CheckpointFile> checkpoint;
     if (options.resume) checkpoint.emplace(open_for_resume(path, job, dataset));
+    std::optional<WeightsSource> weights;
+    if (!options.resume && !job.weights.empty()) weights.emplace(job.weights);
     const Mesh mesh = mesh_of(job, options.ranks);
-    SharedRun shared{job, mesh, dataset, checkpoint ? &*checkpoint : nullptr, folder, threads_of_a_rank(options.ranks),
+    SharedRun shared{job,
+                     mesh,
+                     dataset,
+                     checkpoint ? &*checkpoint : nullptr,
+                     weights ? &*weights : nullptr,
+                     folder,
+                     threads_of_a_rank(options.ranks),
                      {}};
     std::atomic<bool> begun = false;
     try {
