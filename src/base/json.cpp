@@ -111,6 +111,14 @@ void write_string(std::string& out, std::string_view text) {
     out += '"';
 }
 
+// fmt's "{}" is the shortest text that reads back the same bits; "4.0" reads back as no integer, here and elsewhere.
+std::string real_text(double value) {
+    if (!std::isfinite(value)) return "null";
+    std::string text = fmt::format("{}", value);
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    return text;
+}
+
 void new_line(std::string& out, int indent, int level) {
     if (indent == 0) return;
     out += '\n';
@@ -139,8 +147,7 @@ void write(std::string& out, const Json& json, int indent, int level) {
     } else if (const auto* integer = json.integer()) {
         fmt::format_to(std::back_inserter(out), "{}", *integer);
     } else if (json.is_number()) {
-        // fmt's "{}" is the shortest text that reads back the same bits.
-        out += std::isfinite(json.number()) ? fmt::format("{}", json.number()) : "null";
+        out += real_text(json.number());
     } else if (const auto* text = json.string()) {
         write_string(out, *text);
     } else if (const auto* items = json.items()) {

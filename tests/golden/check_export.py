@@ -23,7 +23,9 @@ def load(folder):
 def main(original, exported, bf16):
     before, after = load(original), load(exported)
     if bf16:
-        before = before.bfloat16().float()
+        with torch.no_grad():  # the weights alone: rotary frequencies are no part of a file
+            for parameter in before.parameters():
+                parameter.copy_(parameter.bfloat16())
     weights, others = before.state_dict(), after.state_dict()
     assert weights.keys() == others.keys(), weights.keys() ^ others.keys()
     for name in weights:
