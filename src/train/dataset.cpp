@@ -14,7 +14,11 @@ constexpr std::string_view kTokens = "tokens";
 constexpr std::string_view kTextHash = "text_xxh64";
 
 Tokenizer tokenizer_for(std::string_view text, const Job::Data& data) {
-    return data.tokenizer == TokenizerKind::bytes ? Tokenizer::bytes() : Tokenizer::characters(text, data.path);
+    switch (data.tokenizer) {
+        case TokenizerKind::bytes: return Tokenizer::bytes();
+        case TokenizerKind::bpe: return Tokenizer::bpe(read_bpe(data.tokenizer_file));
+        default: return Tokenizer::characters(text, data.path);
+    }
 }
 
 std::string hash_text(std::uint64_t hash) {

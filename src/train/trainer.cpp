@@ -61,6 +61,12 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
     if (text == nullptr || *text != hash)
         differences.refused.push_back(
             fmt::format("data.path: {} is another text than the checkpoint was trained on", job.data.path));
+    const Json* tokenizer = file.metadata().find("tokenizer");
+    if (job.data.tokenizer == TokenizerKind::bpe &&
+        (tokenizer == nullptr || *tokenizer != dataset.tokenizer().to_json()))
+        differences.refused.push_back(
+            fmt::format("data.tokenizer_file: {} is another tokenizer than the checkpoint was trained with",
+                        job.data.tokenizer_file));
     throw_problems(differences.refused);
     for (const std::string& line : differences.announced)
         log_warning("the run will not equal an unbroken one: {}", line);
@@ -108,7 +114,7 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
         comm::run_ranks(launch_options(job, options.ranks), [&](comm::Communicator& world) {
             set_thread_rank(world.rank());
             TrainingRun run(shared, world);
-            if (world.rank() == 0) folder->begin(options.config_text);
+            if (world.rank() == 0) folder->begin(options.config_text, dataset.tokenizer().file_text());
             begun = true;
             run.run();
             if (world.rank() == 0) report(shared, options.json);
