@@ -52,11 +52,12 @@ class Reader {
             throw UserError("{}: not valid TOML (column {}): {}", place(at.line), at.column, error.description());
         }
         for (auto&& [name, node] : table) read_section(name.str(), node);
-        if (!job_.data.path.empty() && path_.has_parent_path()) {
-            const std::filesystem::path data(job_.data.path);
-            job_.data.path =
-                (path_.parent_path() / data).lexically_normal().string();  // an absolute one stays as it is
-        }
+        for (std::string* file : {&job_.data.path, &job_.data.tokenizer_file}) make_relative_to_folder(*file);
+    }
+
+    // An absolute path stays as it is.
+    void make_relative_to_folder(std::string& file) const {
+        if (!file.empty() && path_.has_parent_path()) file = (path_.parent_path() / file).lexically_normal().string();
     }
 
     void read_set(const std::string& set) {
@@ -212,7 +213,8 @@ RunFile parse_run(std::string_view text, const std::filesystem::path& path, cons
 
 std::string effective_run_file(const Job& job) {
     Job copy = job;
-    if (!copy.data.path.empty()) copy.data.path = std::filesystem::absolute(copy.data.path).lexically_normal().string();
+    for (std::string* file : {&copy.data.path, &copy.data.tokenizer_file})
+        if (!file->empty()) *file = std::filesystem::absolute(*file).lexically_normal().string();
     return by_section(copy,
                       [](const Key& key) { return fmt::format("{} = {}\n", key.key(), value_text(value_of(key))); });
 }

@@ -42,8 +42,7 @@ int run_generation(const GenerateOptions& options) {
     const CheckpointFile file(checkpoint_of(options.folder));
     const std::string source = file.path().string();
     const Job job = job_from_json(saved(file, "job"), source);
-    const Tokenizer tokenizer =
-        Tokenizer::from_json(saved(file, "tokenizer"), source, RunFolder::tokenizer_of(file.path()));
+    const Tokenizer tokenizer = Tokenizer::from_json(saved(file, "tokenizer"), source);
     const Job::Sample settings = settings_of(options, job.sample);
     const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
 

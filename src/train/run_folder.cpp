@@ -113,7 +113,7 @@ std::optional<fs::path> RunFolder::newest_checkpoint(const fs::path& path) {
 }
 
 fs::path RunFolder::tokenizer_of(const fs::path& checkpoint) {
-    return fs::absolute(checkpoint).parent_path().parent_path() / "tokenizer.json";
+    return tokenizer_in(fs::absolute(checkpoint).parent_path().parent_path());
 }
 
 void RunFolder::remove_checkpoints_before(std::int64_t step) const {

@@ -34,7 +34,8 @@ class RunFolder {
     std::filesystem::path sample() const { return path_ / "sample.txt"; }
     std::filesystem::path trace() const { return path_ / "trace.json"; }
     std::filesystem::path tokens() const { return path_ / "tokens.bin"; }
-    std::filesystem::path tokenizer() const { return path_ / "tokenizer.json"; }
+    std::filesystem::path tokenizer() const { return tokenizer_in(path_); }
+    static std::filesystem::path tokenizer_in(const std::filesystem::path& run) { return run / "tokenizer.json"; }
     std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
     std::filesystem::path checkpoint(std::int64_t step) const;
     const std::filesystem::path& path() const { return path_; }

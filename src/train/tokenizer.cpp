@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "train/bpe_encoder.h"
+#include "train/run_folder.h"
 
 namespace cleave {
 namespace {
@@ -93,7 +94,8 @@ Tokenizer Tokenizer::ids(std::int64_t vocabulary) {
 
 namespace {
 
-Tokenizer bpe_of(const Json& json, std::string_view source, const std::filesystem::path& file) {
+Tokenizer bpe_of(const Json& json, std::string_view source) {
+    const auto file = RunFolder::tokenizer_of(source);
     if (!std::filesystem::exists(file))
         throw UserError("{}: its tokenizer should be in '{}', which is missing", source, file.string());
     Tokenizer tokenizer = Tokenizer::bpe(read_bpe(file));
@@ -105,10 +107,10 @@ Tokenizer bpe_of(const Json& json, std::string_view source, const std::filesyste
 
 }  // namespace
 
-Tokenizer Tokenizer::from_json(const Json& json, std::string_view source, const std::filesystem::path& tokenizer_file) {
+Tokenizer Tokenizer::from_json(const Json& json, std::string_view source) {
     const Json* kind = json.find("kind");
     if (kind != nullptr && *kind == Json("bytes")) return bytes();
-    if (kind != nullptr && *kind == Json("bpe")) return bpe_of(json, source, tokenizer_file);
+    if (kind != nullptr && *kind == Json("bpe")) return bpe_of(json, source);
     if (kind != nullptr && *kind == Json("ids")) {
         const Json* count = json.find("vocabulary");
         if (count == nullptr || count->integer() == nullptr || *count->integer() < 1)

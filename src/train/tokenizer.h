@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,8 +27,9 @@ class Tokenizer {
     static Tokenizer characters(std::string_view text, std::string_view source);
     static Tokenizer bpe(std::shared_ptr<const Bpe> bpe);
     static Tokenizer ids(std::int64_t vocabulary);
-    // `tokenizer_file`: where the tokenizer.json of a bpe should be; only its hash stands in `json`.
-    static Tokenizer from_json(const Json& json, std::string_view source, const std::filesystem::path& tokenizer_file);
+    // `source`: the checkpoint that `json` is from. Of a bpe it holds the hash; its tokenizer.json is in the run
+    // folder.
+    static Tokenizer from_json(const Json& json, std::string_view source);
     // {"kind": "char", "characters": ["\n", " ", ...]}, {"kind": "bytes"}, {"kind": "bpe", "xxh64": "..."} or
     // {"kind": "ids", "vocabulary": 50257}
     Json to_json() const;

@@ -77,6 +77,16 @@ int threads_of_a_rank(int ranks) {
     return team_size(comm::under_mpirun() ? comm::process_place().local_count : ranks);
 }
 
+// A run that is resumed has its tokenizer in its folder: the original may be gone.
+Job::Data data_of(const TrainOptions& options) {
+    Job::Data data = options.job.data;
+    const auto copy = RunFolder::tokenizer_in(options.job.run.folder);
+    const bool bpe = data.tokenizer == TokenizerKind::bpe;
+    if (options.resume && bpe && !std::filesystem::exists(data.tokenizer_file) && std::filesystem::exists(copy))
+        data.tokenizer_file = copy.string();
+    return data;
+}
+
 // The job as it will run, checked against its text.
 Job checked_job(const TrainOptions& options, const Dataset& dataset) {
     Job job = options.job;
@@ -102,7 +112,8 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     const std::filesystem::path path = options.job.run.folder;
     // Threads share one mapped file of tokens; under MPI each process keeps its own in memory.
     const bool mapped = !comm::under_mpirun();
-    const Dataset dataset = Dataset::open(options.job.data, mapped ? std::optional(folder->tokens()) : std::nullopt);
+    const Dataset dataset = Dataset::open(data_of(options), mapped ? std::optional(folder->tokens()) : std::nullopt,
+                                          options.job.model.vocabulary);
     const Job job = checked_job(options, dataset);
     std::optional<CheckpointFile> checkpoint;
     if (options.resume) checkpoint.emplace(open_for_resume(path, job, dataset));
@@ -142,7 +153,7 @@ int train(const TrainOptions& options) {
 }
 
 int plan_only(const TrainOptions& options) {
-    const Dataset dataset = Dataset::open(options.job.data, std::nullopt);
+    const Dataset dataset = Dataset::open(data_of(options), std::nullopt, options.job.model.vocabulary);
     const Job job = checked_job(options, dataset);
     const auto transport = comm::under_mpirun() ? comm::TransportKind::mpi : comm::TransportKind::inproc;
     const auto plans = dry_run(job, options.ranks, transport, threads_of_a_rank(options.ranks));

@@ -43,8 +43,8 @@ TEST(Tokenizer, AnUnknownCharacterIsNamed) {
 TEST(Tokenizer, SurvivesJson) {
     const auto tokenizer = Tokenizer::characters("h\xC3\xA9llo \"w\\rld\"\n\x01", "text");
     const Json json = Json::parse(tokenizer.to_json().dump(), "vocabulary");
-    EXPECT_EQ(Tokenizer::from_json(json, "vocabulary", {}), tokenizer);
-    EXPECT_EQ(Tokenizer::from_json(Tokenizer::bytes().to_json(), "vocabulary", {}), Tokenizer::bytes());
+    EXPECT_EQ(Tokenizer::from_json(json, "vocabulary"), tokenizer);
+    EXPECT_EQ(Tokenizer::from_json(Tokenizer::bytes().to_json(), "vocabulary"), Tokenizer::bytes());
 }
 
 TEST(Tokenizer, RefusesDamagedJson) {
@@ -52,7 +52,7 @@ TEST(Tokenizer, RefusesDamagedJson) {
          {"{}", "[]", R"({"kind": "bpe"})", R"({"kind": "char"})", R"({"kind": "char", "characters": [1]})",
           R"({"kind": "char", "characters": ["ab"]})", R"({"kind": "char", "characters": [""]})",
           R"({"kind": "char", "characters": ["b", "a"]})", R"({"kind": "char", "characters": ["a", "a"]})"})
-        EXPECT_THAT(user_error([&] { Tokenizer::from_json(Json::parse(text, "x"), "some.ckpt", {}); }),
+        EXPECT_THAT(user_error([&] { Tokenizer::from_json(Json::parse(text, "x"), "some.ckpt"); }),
                     HasSubstr("some.ckpt"))
             << text;
 }
