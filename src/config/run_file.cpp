@@ -3,6 +3,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/error.h"
@@ -32,6 +33,11 @@ std::string kind_of(const toml::node& node) {
     return "a date or time";
 }
 
+// The files and folders that a job reads.
+std::array<std::string*, 3> files_of(Job& job) {
+    return {&job.data.path, &job.data.tokenizer_file, &job.weights};
+}
+
 class Reader {
   public:
     explicit Reader(const std::filesystem::path& path) : path_(path), keys_(keys_of(job_)) {
@@ -52,7 +58,7 @@ class Reader {
             throw UserError("{}: not valid TOML (column {}): {}", place(at.line), at.column, error.description());
         }
         for (auto&& [name, node] : table) read_section(name.str(), node);
-        for (std::string* file : {&job_.data.path, &job_.weights}) make_relative_to_folder(*file);
+        for (std::string* file : files_of(job_)) make_relative_to_folder(*file);
     }
 
     // An absolute path stays as it is.
@@ -213,7 +219,7 @@ RunFile parse_run(std::string_view text, const std::filesystem::path& path, cons
 
 std::string effective_run_file(const Job& job) {
     Job copy = job;
-    for (std::string* file : {&copy.data.path, &copy.weights})
+    for (std::string* file : files_of(copy))
         if (!file->empty()) *file = std::filesystem::absolute(*file).lexically_normal().string();
     return by_section(copy,
                       [](const Key& key) { return fmt::format("{} = {}\n", key.key(), value_text(value_of(key))); });

@@ -104,15 +104,32 @@ struct Conversion {
     double rounding = 0;  // the largest difference of a logit that storing as bf16 makes
 };
 
+// None, with a warning, where it is of a kind that Cleave does not read: the weights are of use without.
+std::optional<Tokenizer> tokenizer_of(const WeightsSource& source) {
+    if (!source.tokenizer_file()) return std::nullopt;
+    try {
+        return source.tokenizer();
+    } catch (const UserError& error) {
+        log_warning("its tokenizer goes along but cannot be used here: {}", error.what());
+        return std::nullopt;
+    }
+}
+
 Conversion to_run_folder(const WeightsSource& source, const ConvertOptions& options) {
     Conversion done{"a Hugging Face folder to a run folder", {}, {}, 0};
+    const std::optional<Tokenizer> tokenizer = tokenizer_of(source);
     RunFolder folder(options.destination, options.overwrite ? RunFolder::Mode::overwrite : RunFolder::Mode::fresh);
     Job job = source.job();
     job.run.folder = options.destination;
+    if (tokenizer) {
+        job.data.tokenizer = TokenizerKind::bpe;
+        job.data.tokenizer_file = folder.tokenizer().string();
+    }
     with_model(source, [&](Engine& engine, Transformer& model) {
-        folder.begin(options.run_file(job));
+        folder.begin(options.run_file(job), "");
         done.copied = copy_companions(source.path(), folder.path());
-        const Json metadata{{"step", 0}, {"job", to_json(job)}, {"converted_from", source.description()}};
+        Json metadata{{"step", 0}, {"job", to_json(job)}, {"converted_from", source.description()}};
+        if (tokenizer) metadata.set("tokenizer", tokenizer->to_json());
         save_checkpoint(folder.checkpoint(0), model, nullptr, metadata);
         mark_latest(folder.checkpoint(0));
         done.comparison = compare_with(WeightsSource(folder.path()), engine, model, model.compute());

@@ -13,12 +13,6 @@ namespace cleave {
 
 namespace {
 
-Tokenizer tokenizer_of(const WeightsSource& source) {
-    const Json* saved = source.checkpoint() == nullptr ? nullptr : source.checkpoint()->metadata().find("tokenizer");
-    if (saved == nullptr) throw UserError("{} has no tokenizer", source.description());
-    return Tokenizer::from_json(*saved, source.checkpoint()->path().string());
-}
-
 Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
     settings.prompt = options.prompt.value_or(settings.prompt);
     settings.tokens = options.tokens.value_or(settings.tokens);
@@ -32,7 +26,7 @@ Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
 int run_generation(const GenerateOptions& options) {
     const WeightsSource source(options.folder);
     const Job& job = source.job();
-    const Tokenizer tokenizer = tokenizer_of(source);
+    const Tokenizer tokenizer = source.tokenizer();
     const Job::Sample settings = settings_of(options, job.sample);
     const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
 

@@ -21,8 +21,9 @@ class Checker {
         check_schedule();
         if (dataset_ != nullptr)
             check_text();
-        else if (auto problem = text_problem(job_.data))
-            problems_.push_back(std::move(*problem));
+        else
+            for (auto& problem : {text_problem(job_.data), tokenizer_problem(job_.data)})
+                if (problem) problems_.push_back(*problem);
         return std::move(problems_);
     }
 
@@ -91,9 +92,8 @@ class Checker {
         check_part(Part::validation, "a smaller data.train_fraction");
         const std::int64_t tokens = dataset_->tokenizer().vocabulary();
         if (job_.model.vocabulary != 0 && job_.model.vocabulary < tokens)
-            add("model.vocabulary: found {}, the text has {} different tokens; accepted: 0 (as many as the tokenizer "
-                "has), or at "
-                "least {}",
+            add("model.vocabulary: found {}, the tokenizer has {} tokens; accepted: 0 (as many as it has), or at least "
+                "{}",
                 job_.model.vocabulary, tokens, tokens);
         try {
             dataset_->tokenizer().encode(job_.sample.prompt, "sample.prompt");

@@ -14,7 +14,7 @@ using std::string_view;
 // The order of each enum's values.
 constexpr std::array<string_view, 2> kFamilies = {"gpt2", "llama"};
 constexpr std::array<string_view, 2> kRotaryScalings = {"none", "llama3"};
-constexpr std::array<string_view, 2> kTokenizers = {"char", "bytes"};
+constexpr std::array<string_view, 3> kTokenizers = {"char", "bytes", "bpe"};
 constexpr std::array<string_view, 3> kDTypes = {"f64", "f32", "bf16"};
 constexpr std::array<string_view, 2> kOptimizers = {"adamw", "sgd"};
 
@@ -49,9 +49,9 @@ void add_model(std::vector<Key>& keys, Job& job) {
              "SwiGLU, no biases)",
              words(m.family, kFamilies), kAny, refuse},
             {"model.weights",
-             "initial weights, and every other key of [model] that is not set: a Hugging Face folder, a run folder or "
-             "a "
-             "checkpoint; empty = random weights. In a run file it is relative to that file's folder",
+             "initial weights, every key of [model] that is not set, and the tokenizer.json: a Hugging Face folder, a "
+             "run "
+             "folder or a checkpoint; empty = random weights. In a run file it is relative to that file's folder",
              &job.weights, kAny, accept},
             {"model.layers", "blocks, one above the other", &m.layers, from_one(10000), refuse},
             {"model.heads", "attention heads; they divide model.width", &m.heads, from_one(65536), refuse},
@@ -99,16 +99,27 @@ void add_model(std::vector<Key>& keys, Job& job) {
 
 void add_data(std::vector<Key>& keys, Job::Data& d) {
     using enum OnResume;
-    keys.insert(
-        keys.end(),
-        {
-            {"data.path", "the text to learn from, a file; in a run file it is relative to that file's folder", &d.path,
-             kAny, accept},
-            {"data.tokenizer", "char (each character of the text is a token; UTF-8) or bytes (256 tokens, any file)",
-             words(d.tokenizer, kTokenizers), kAny, refuse},
-            {"data.train_fraction", "first part of the text, for training; the rest is for validation",
-             &d.train_fraction, kInside01, announce},
-        });
+    keys.insert(keys.end(),
+                {
+                    {"data.path",
+                     "the text to learn from, a file; or a file of tokens, which ends in .bin or .idx (cleave "
+                     "tokenize, nanoGPT, "
+                     "llm.c, Megatron). In a run file it is relative to that file's folder",
+                     &d.path, kAny, accept},
+                    {"data.tokenizer",
+                     "char (each character of the text is a token; UTF-8), bytes (256 tokens, any file) or bpe (see "
+                     "data.tokenizer_file). With a token file, char means that its ids stand for no text "
+                     "(model.vocabulary says "
+                     "how many there are)",
+                     words(d.tokenizer, kTokenizers), kAny, refuse},
+                    {"data.tokenizer_file",
+                     "bpe: a Hugging Face tokenizer.json of byte-level BPE (GPT-2, Llama 3, Qwen); in a run file it is "
+                     "relative "
+                     "to that file's folder",
+                     &d.tokenizer_file, kAny, accept},
+                    {"data.train_fraction", "first part of the text, for training; the rest is for validation",
+                     &d.train_fraction, kInside01, announce},
+                });
 }
 
 void add_mesh(std::vector<Key>& keys, Job::Mesh& m) {

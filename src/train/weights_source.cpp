@@ -57,6 +57,21 @@ std::string WeightsSource::description() const {
     return fmt::format("the Hugging Face folder {} ({})", path().string(), hugging_face_->config().architecture);
 }
 
+std::optional<std::filesystem::path> WeightsSource::tokenizer_file() const {
+    const bool other = checkpoint_ && job_.data.tokenizer != TokenizerKind::bpe;
+    const auto file =
+        checkpoint_ ? RunFolder::tokenizer_of(checkpoint_->path()) : RunFolder::tokenizer_in(hugging_face_->path());
+    return !other && std::filesystem::is_regular_file(file) ? std::optional(file) : std::nullopt;
+}
+
+Tokenizer WeightsSource::tokenizer() const {
+    const Json* saved = checkpoint_ ? checkpoint_->metadata().find("tokenizer") : nullptr;
+    if (saved != nullptr) return Tokenizer::from_json(*saved, checkpoint_->path().string());
+    const auto file = tokenizer_file();
+    if (!file) throw UserError("{} has no tokenizer.json", description());
+    return Tokenizer::bpe(read_bpe(*file));
+}
+
 void WeightsSource::load(Engine& engine, Transformer& model) const {
     if (checkpoint_)
         load_weights(*checkpoint_, engine, model);
@@ -69,6 +84,10 @@ std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::str
     const WeightsSource source(job.weights);
     Job theirs = source.job();
     theirs.model.positions = theirs.model.most_positions();  // the table's rows, whatever the context becomes
+    if (const auto file = source.tokenizer_file(); file && !is_set("data.tokenizer")) {
+        job.data.tokenizer = TokenizerKind::bpe;
+        if (!is_set("data.tokenizer_file")) job.data.tokenizer_file = file->string();
+    }
     std::vector<std::string> problems;
     const auto own_keys = keys_of(job);
     const auto their_keys = keys_of(theirs);

@@ -12,6 +12,7 @@
 #include "train/checkpoint_file.h"
 #include "train/hugging_face.h"
 #include "train/job.h"
+#include "train/tokenizer.h"
 
 namespace cleave {
 
@@ -28,6 +29,10 @@ class WeightsSource {
     const CheckpointFile* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
     const std::filesystem::path& path() const;  // of the folder or the checkpoint
     std::string description() const;            // "the Hugging Face folder x (LlamaForCausalLM)"
+    // Its tokenizer.json; none where there is none, or the tokenizer is of another kind.
+    std::optional<std::filesystem::path> tokenizer_file() const;
+    // Throws UserError where it has none.
+    Tokenizer tokenizer() const;
     // Into a model of the same shape; its context may be another. The optimizer's state is not touched.
     void load(Engine& engine, Transformer& model) const;
 
@@ -37,9 +42,10 @@ class WeightsSource {
     std::optional<CheckpointFile> checkpoint_;
 };
 
-// Gives `job` the model of job.weights. `is_set` says whether the user has set a key: model.context and what only
-// matters to random weights may be set as one likes; any other must agree. Returns the problems. Does nothing where
-// job.weights is empty. Throws UserError where the weights cannot be used.
+// Gives `job` the model of job.weights, and its tokenizer.json where no data.tokenizer is set. `is_set` says whether
+// the user has set a key: model.context and what only matters to random weights may be set as one likes; any other must
+// agree. Returns the problems. Does nothing where job.weights is empty. Throws UserError where the weights cannot be
+// used.
 std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::string_view)>& is_set);
 
 }  // namespace cleave

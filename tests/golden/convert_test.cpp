@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <memory>
+
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
@@ -32,10 +34,10 @@ class ConvertTest : public testing::Test {
         options.dtype = dtype;
         options.json = true;
         options.run_file = [](const Job&) { return std::string("# a run\n"); };
+        // Whether it returns or throws, what it prints is no part of the test's own report.
         testing::internal::CaptureStdout();
-        const int code = run_conversion(options);
-        testing::internal::GetCapturedStdout();
-        return code;
+        const std::shared_ptr<void> end(nullptr, [](void*) { testing::internal::GetCapturedStdout(); });
+        return run_conversion(options);
     }
     ScratchFolder folder_;
 };
