@@ -2,7 +2,7 @@
 # Each works on a bare Debian 12: missing packages are installed first (as root or through sudo), with no question asked.
 SHELL := /bin/bash
 .DEFAULT_GOAL := release
-.PHONY: help release dev demo test test-fast check format-check includes tidy asan tsan bench format clean \
+.PHONY: help release dev demo test test-fast check format-check includes tidy asan tsan fuzz bench format clean \
         packages check-packages
 
 CLANG_FORMAT := clang-format-14
@@ -56,6 +56,10 @@ tsan: packages check-packages  ## the tests of concurrent code under the thread 
 	@cmake --preset tsan >/dev/null
 	@cmake --build --preset tsan --target threads_tests
 	@scripts/run_tests.sh tsan
+
+fuzz: packages check-packages  ## build the fuzz targets with libFuzzer, in build/fuzz/tests/fuzz
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz
 
 bench: packages  ## build and run the benchmarks
 	@cmake --preset bench >/dev/null

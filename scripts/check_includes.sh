@@ -17,6 +17,8 @@ heavy=(
     'mpi\.h                  src/comm/*          3'
     'oneapi/dnnl|dnnl\.h     src/kernels/*.cpp   3'
     'hwloc                   src/*/*.cpp         2'
+    'pcre2\.h                src/train/*.cpp     1'
+    'utf8proc\.h             src/train/*.cpp     1'
 )
 max_lines=400
 

@@ -9,6 +9,7 @@ build_packages=(
     libopenmpi-dev openmpi-bin                # communication
     libdnnl-dev                               # matrix products
     libfmt-dev libxxhash-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev
+    libpcre2-dev libutf8proc-dev              # tokenizers: patterns and Unicode normal forms
     libgtest-dev libgmock-dev libbenchmark-dev  # tests and benchmarks
     bible-kjv                                 # the text that the demo learns
 )

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -57,6 +58,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     }
     bool close() {
         Json done = std::move(open_.back());
+        if (done.members() != nullptr && !names_differ(*done.members())) return false;
         open_.pop_back();
         keys_.pop_back();
         return add(std::move(done));
@@ -67,10 +69,18 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
         } else if (open_.back().items() != nullptr) {
             open_.back().push(std::move(value));
         } else {
-            if (open_.back().find(keys_.back()) != nullptr) return fail(fmt::format("'{}' twice", keys_.back()));
-            open_.back().set(keys_.back(), std::move(value));
+            open_.back().append(std::move(keys_.back()), std::move(value));
         }
         return true;
+    }
+    // Once an object, in sorted order: a vocabulary has a hundred thousand members.
+    bool names_differ(const Json::Object& members) {
+        std::vector<std::string_view> names;
+        names.reserve(members.size());
+        for (const auto& [name, value] : members) names.emplace_back(name);
+        std::sort(names.begin(), names.end());
+        const auto twice = std::adjacent_find(names.begin(), names.end());
+        return twice == names.end() || fail(fmt::format("'{}' twice", *twice));
     }
 
     Json root_;
@@ -101,6 +111,14 @@ void write_string(std::string& out, std::string_view text) {
     out += '"';
 }
 
+// fmt's "{}" is the shortest text that reads back the same bits; "4.0" reads back as no integer, here and elsewhere.
+std::string real_text(double value) {
+    if (!std::isfinite(value)) return "null";
+    std::string text = fmt::format("{}", value);
+    if (text.find_first_of(".e") == std::string::npos) text += ".0";
+    return text;
+}
+
 void new_line(std::string& out, int indent, int level) {
     if (indent == 0) return;
     out += '\n';
@@ -129,8 +147,7 @@ void write(std::string& out, const Json& json, int indent, int level) {
     } else if (const auto* integer = json.integer()) {
         fmt::format_to(std::back_inserter(out), "{}", *integer);
     } else if (json.is_number()) {
-        // fmt's "{}" is the shortest text that reads back the same bits.
-        out += std::isfinite(json.number()) ? fmt::format("{}", json.number()) : "null";
+        out += real_text(json.number());
     } else if (const auto* text = json.string()) {
         write_string(out, *text);
     } else if (const auto* items = json.items()) {
@@ -177,6 +194,12 @@ Json& Json::set(std::string_view key, Json value) {
     }
     members->emplace_back(std::string(key), std::move(value));
     return *this;
+}
+
+void Json::append(std::string name, Json value) {
+    auto* members = std::get_if<Object>(&value_);
+    CLEAVE_CHECK(members != nullptr, "a member '{}' of what is no object", name);
+    members->emplace_back(std::move(name), std::move(value));
 }
 
 Json& Json::push(Json value) {

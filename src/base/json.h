@@ -47,6 +47,8 @@ class Json {
     // Building: a member is added at the end, an existing one replaced.
     Json& set(std::string_view key, Json value);
     Json& push(Json value);
+    // As set(), for a name that the object does not have: no search.
+    void append(std::string name, Json value);
 
     bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
     // The value if it is of that type, else nullptr. number() also accepts an integer.

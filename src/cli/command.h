@@ -45,7 +45,9 @@ class Command {
 
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_generate_command();
+std::unique_ptr<Command> make_convert_command();
 std::unique_ptr<Command> make_bench_command();
+std::unique_ptr<Command> make_tokenize_command();
 std::unique_ptr<Command> make_config_command();
 std::unique_ptr<Command> make_init_command();
 

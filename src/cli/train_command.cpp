@@ -8,6 +8,7 @@
 #include "train/job_check.h"
 #include "train/train_options.h"
 #include "train/trainer.h"
+#include "train/weights_source.h"
 
 namespace cleave::cli {
 namespace {
@@ -51,9 +52,11 @@ class TrainCommand : public Command {
     }
 
     int run() override {
-        const RunFile file = read_run_file(run_file_, sets_);
-        const int ranks = chosen_ranks(file.job);
+        RunFile file = read_run_file(run_file_, sets_);
         std::vector<std::string> problems = file.problems;
+        const auto is_set = [&](std::string_view key) { return file.places.find(key) != file.places.end(); };
+        for (const std::string& problem : adopt_model(file.job, is_set)) problems.push_back(file.placed(problem));
+        const int ranks = chosen_ranks(file.job);
         for (const std::string& problem : all_problems(file, ranks)) problems.push_back(file.placed(problem));
         throw_problems(problems);
         TrainOptions options;

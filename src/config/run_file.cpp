@@ -3,6 +3,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "base/error.h"
@@ -37,6 +38,11 @@ std::string kind_of(const toml::node& node) {
     return "a date or time";
 }
 
+// The files and folders that a job reads.
+std::array<std::string*, 3> files_of(Job& job) {
+    return {&job.data.path, &job.data.tokenizer_file, &job.weights};
+}
+
 class Reader {
   public:
     explicit Reader(const std::filesystem::path& path) : path_(path), keys_(keys_of(job_)) {
@@ -57,11 +63,12 @@ class Reader {
             throw UserError("{}: not valid TOML (column {}): {}", place(at.line), at.column, error.description());
         }
         for (auto&& [name, node] : table) read_section(name.str(), node);
-        if (!job_.data.path.empty() && path_.has_parent_path()) {
-            const std::filesystem::path data(job_.data.path);
-            job_.data.path =
-                (path_.parent_path() / data).lexically_normal().string();  // an absolute one stays as it is
-        }
+        for (std::string* file : files_of(job_)) make_relative_to_folder(*file);
+    }
+
+    // An absolute path stays as it is.
+    void make_relative_to_folder(std::string& file) const {
+        if (!file.empty() && path_.has_parent_path()) file = (path_.parent_path() / file).lexically_normal().string();
     }
 
     void read_set(const std::string& set) {
@@ -220,7 +227,8 @@ RunFile parse_run(std::string_view text, const std::filesystem::path& path, cons
 
 std::string effective_run_file(const Job& job) {
     Job copy = job;
-    if (!copy.data.path.empty()) copy.data.path = std::filesystem::absolute(copy.data.path).lexically_normal().string();
+    for (std::string* file : files_of(copy))
+        if (!file->empty()) *file = std::filesystem::absolute(*file).lexically_normal().string();
     return by_section(copy,
                       [](const Key& key) { return fmt::format("{} = {}\n", key.key(), value_text(value_of(key))); });
 }

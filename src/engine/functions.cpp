@@ -230,9 +230,9 @@ Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::
     return y;
 }
 
-Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name) {
+Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name) {
     Engine& engine = tape.engine();
-    const kernels::Rotary forward(base);
+    const kernels::Rotary forward(frequencies);
     Tensor y = engine.create(forward, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
     tape.record({y},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/tape.h"
+#include "kernels/rotary_frequencies.h"
 
 namespace cleave {
 
@@ -24,6 +25,8 @@ Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string
 Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name);
 
 Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name);
+// Also of each head's channels, x [b t h d] and gain [d]: all heads share the gain, which is R along an axis that cuts
+// them, its gradient P.
 Tensor rms_norm(Tape& tape, const Tensor& x, Parameter& gain, double epsilon, std::string_view name);
 
 Tensor gelu(Tape& tape, const Tensor& x, std::string_view name);
@@ -42,7 +45,7 @@ struct DropoutOptions {
 Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::string_view name);
 
 // x [b t h d], rotated by its global position in the sequence.
-Tensor rotary(Tape& tape, const Tensor& x, double base, std::string_view name);
+Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name);
 
 // Causal attention, scale 1/sqrt(d). qkv [b t 3 h d] -> [b t h d]
 Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name);

@@ -21,11 +21,11 @@ std::int64_t padded_half(const View& x) {
 
 }  // namespace
 
-// cos[t, padded d / 2] and sin[..] in the accumulator's dtype, and frequencies[padded d / 2] in f64.
+// cos[t, padded d / 2] and sin[..] in the accumulator's dtype, and the turn a position[padded d / 2] in f32.
 std::int64_t Rotary::workspace_bytes(Views inputs, Views) const {
     const View& x = inputs[0];
     const std::int64_t bytes =
-        padded_half(x) * (2 * x.shape[1] * size_of(accumulator_of(x.dtype)) + size_of(DType::f64));
+        padded_half(x) * (2 * x.shape[1] * size_of(accumulator_of(x.dtype)) + size_of(DType::f32));
     return (bytes + 63) / 64 * 64;
 }
 
@@ -46,16 +46,17 @@ void Rotary::run(Views inputs, Views outputs, void* workspace) const {
         using A = accumulator_t<T>;
         A* cosines = static_cast<A*>(workspace);
         A* sines = cosines + steps * padded;
-        double* frequencies = reinterpret_cast<double*>(sines + steps * padded);
-        for (std::int64_t i = 0; i < padded; ++i)
-            frequencies[i] = i < half ? std::pow(base, -static_cast<double>(i) / static_cast<double>(half)) : 0;
+        float* turn = reinterpret_cast<float*>(sines + steps * padded);
+        for (std::int64_t i = 0; i < padded; ++i) turn[i] = i < half ? frequencies.at(i, 2 * half) : 0;
         const std::int64_t origin = x.offset[1] + position0;
         CLEAVE_CHECK(origin + steps < kLargestPosition, "rotary at position {}", origin + steps);
         parallel_for(steps, std::max<std::int64_t>(1, kAngleGrain / half), [&](std::int64_t begin, std::int64_t end) {
             for (std::int64_t t = begin; t < end; ++t)
                 for (std::int64_t i = 0; i < padded; i += kLanes<double>) {
-                    f64x8 sine, cosine;
-                    sine_cosine(static_cast<double>(origin + t) * load(frequencies + i), sine, cosine);
+                    f64x8 sine, cosine, angle;
+                    for (int lane = 0; lane < kLanes<double>; ++lane)
+                        angle[lane] = static_cast<float>(origin + t) * turn[i + lane];
+                    sine_cosine(angle, sine, cosine);
                     if (inverse) sine = -sine;
                     for (int lane = 0; lane < kLanes<double>; ++lane) {
                         cosines[t * padded + i + lane] = static_cast<A>(cosine[lane]);

@@ -1,5 +1,5 @@
 // Rotary position embedding (Su et al. 2021) in the Hugging Face "rotate half" order: with h = d / 2, position t and
-// angle a = t base^(-2 i / d), for i < h:
+// angle a = t frequency(i) (kernels/rotary_frequencies.h; a is rounded to f32 in every dtype), for i < h:
 //   y[i]     = x[i] cos a - x[i + h] sin a
 //   y[i + h] = x[i + h] cos a + x[i] sin a
 // t is the global index along dim 1, plus position0. `inverse` turns back: it is also the backward kernel. Input and
@@ -7,13 +7,14 @@
 #pragma once
 
 #include "kernels/kernel.h"
+#include "kernels/rotary_frequencies.h"
 
 namespace cleave::kernels {
 
-struct Rotary : Declared<"rotary", "x[b t h d!] -> y[b t h d!]", 3> {  // x[b t h d] -> y[b t h d]
-    explicit Rotary(double base_, bool inverse_ = false, std::int64_t position0_ = 0)
-        : base(base_), inverse(inverse_), position0(position0_) {}
-    double base;
+struct Rotary : Declared<"rotary", "x[b t h d!] -> y[b t h d!]", 3> {
+    explicit Rotary(const RotaryFrequencies& frequencies_, bool inverse_ = false, std::int64_t position0_ = 0)
+        : frequencies(frequencies_), inverse(inverse_), position0(position0_) {}
+    RotaryFrequencies frequencies;
     bool inverse;
     std::int64_t position0;
 

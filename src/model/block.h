@@ -23,7 +23,8 @@ class Block {
 // Radford et al. 2019, as in Hugging Face's modeling_gpt2: `prefix` is "transformer.h.<layer>.".
 std::unique_ptr<Block> make_gpt2_block(const ModelConfig& config, const ModelLayouts& layouts,
                                        const std::string& prefix);
-// Touvron et al. 2023, as in Hugging Face's modeling_llama: `prefix` is "model.layers.<layer>.".
+// Touvron et al. 2023, as in Hugging Face's modeling_llama, and with qkv_bias and qk_norm as in its modeling_qwen2 and
+// modeling_qwen3: `prefix` is "model.layers.<layer>.".
 std::unique_ptr<Block> make_llama_block(const ModelConfig& config, const ModelLayouts& layouts,
                                         const std::string& prefix);
 

@@ -1,4 +1,7 @@
-// Llama's block (model/block.h): RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases.
+// Llama's block (model/block.h): RMSNorm, rotary positions, grouped-query attention, SwiGLU; where the configuration
+// says so, biases on Q, K and V (Qwen2) and a norm of each head's Q and K (Qwen3).
+#include <optional>
+
 #include "model/block.h"
 
 namespace cleave {
@@ -11,20 +14,21 @@ class LlamaBlock final : public Block {
         : prefix_(prefix),
           epsilon_(c.norm_epsilon),
           dropout_{c.dropout, c.keep_dropout_masks},
-          rope_base_(c.rope_base),
+          frequencies_(c.rotary),
           attention_gain_(make_gain(prefix + "input_layernorm.weight", c.width, at)),
-          q_(make_weight(prefix + "self_attn.q_proj.weight", {c.heads, c.head_width(), c.width}, at,
-                         c.initial_deviation)),
-          k_(make_weight(prefix + "self_attn.k_proj.weight", {c.key_value_heads(), c.head_width(), c.width}, at,
-                         c.initial_deviation)),
-          v_(make_weight(prefix + "self_attn.v_proj.weight", {c.key_value_heads(), c.head_width(), c.width}, at,
-                         c.initial_deviation)),
-          out_(make_weight(prefix + "self_attn.o_proj.weight", {c.width, c.heads, c.head_width()}, at,
+          q_(make_projection(prefix + "self_attn.q_proj", c.heads, c, at)),
+          k_(make_projection(prefix + "self_attn.k_proj", c.key_value_heads(), c, at)),
+          v_(make_projection(prefix + "self_attn.v_proj", c.key_value_heads(), c, at)),
+          out_(make_weight(prefix + "self_attn.o_proj.weight", {c.width, c.heads, c.head_channels()}, at,
                            residual_deviation(c))),
           mlp_gain_(make_gain(prefix + "post_attention_layernorm.weight", c.width, at)),
           gate_(make_weight(prefix + "mlp.gate_proj.weight", {c.hidden_mlp(), c.width}, at, c.initial_deviation)),
           up_(make_weight(prefix + "mlp.up_proj.weight", {c.hidden_mlp(), c.width}, at, c.initial_deviation)),
-          down_(make_weight(prefix + "mlp.down_proj.weight", {c.width, c.hidden_mlp()}, at, residual_deviation(c))) {}
+          down_(make_weight(prefix + "mlp.down_proj.weight", {c.width, c.hidden_mlp()}, at, residual_deviation(c))) {
+        if (!c.qk_norm) return;
+        q_.gain = make_gain(prefix + "self_attn.q_norm.weight", c.head_channels(), at);
+        k_.gain = make_gain(prefix + "self_attn.k_norm.weight", c.head_channels(), at);
+    }
 
     Tensor forward(Tape& tape, const Tensor& x) override {
         const Tensor mixed = dropout(tape, attention_branch(tape, x), dropout_, prefix_ + "attention dropout");
@@ -34,19 +38,49 @@ class LlamaBlock final : public Block {
     }
 
     std::vector<Parameter*> parameters() override {
-        return {&attention_gain_, &q_, &k_, &v_, &out_, &mlp_gain_, &gate_, &up_, &down_};
+        std::vector<Parameter*> all{&attention_gain_};
+        for (Projection* projection : {&q_, &k_, &v_}) {
+            all.push_back(&projection->weight);
+            if (projection->bias) all.push_back(&*projection->bias);
+            if (projection->gain) all.push_back(&*projection->gain);
+        }
+        all.insert(all.end(), {&out_, &mlp_gain_, &gate_, &up_, &down_});
+        return all;
     }
 
   private:
     static constexpr auto kForm = WeightForm::out_in;
 
+    struct Projection {  // of the residual stream to heads
+        Parameter weight;
+        std::optional<Parameter> bias;
+        std::optional<Parameter> gain;  // of the norm over a head's channels
+    };
+
+    static Projection make_projection(const std::string& name, std::int64_t heads, const ModelConfig& c,
+                                      const ModelLayouts& at) {
+        Projection projection{
+            make_weight(name + ".weight", {heads, c.head_channels(), c.width}, at, c.initial_deviation), {}, {}};
+        if (c.qkv_bias) projection.bias = make_bias(name + ".bias", {heads, c.head_channels()}, at);
+        return projection;
+    }
+
+    static Tensor project(Tape& tape, const Tensor& x, Projection& to, const char* name) {  // [b t h d]
+        return linear(tape, x, to.weight, to.bias ? &*to.bias : nullptr, kForm, 1, name);
+    }
+
+    Tensor normed_and_rotated(Tape& tape, const Tensor& x, Projection& to, const char* name, const char* norm_name,
+                              const char* rotated_name) {
+        Tensor heads = project(tape, x, to, name);
+        if (to.gain) heads = rms_norm(tape, heads, *to.gain, epsilon_, norm_name);
+        return rotary(tape, heads, frequencies_, rotated_name);
+    }
+
     Tensor attention_branch(Tape& tape, const Tensor& x) {
         const Tensor normed = rms_norm(tape, x, attention_gain_, epsilon_, "attention norm");
-        const Tensor q =
-            rotary(tape, linear(tape, normed, q_, nullptr, kForm, 1, "q"), rope_base_, "q rotated");  // [b t h d]
-        const Tensor k =
-            rotary(tape, linear(tape, normed, k_, nullptr, kForm, 1, "k"), rope_base_, "k rotated");  // [b t g d]
-        const Tensor v = linear(tape, normed, v_, nullptr, kForm, 1, "v");                            // [b t g d]
+        const Tensor q = normed_and_rotated(tape, normed, q_, "q", "q norm", "q rotated");  // [b t h d]
+        const Tensor k = normed_and_rotated(tape, normed, k_, "k", "k norm", "k rotated");  // [b t g d]
+        const Tensor v = project(tape, normed, v_, "v");                                    // [b t g d]
         return linear(tape, attention(tape, q, k, v, "attention"), out_, nullptr, kForm, 2, "attention projection");
     }
 
@@ -60,9 +94,10 @@ class LlamaBlock final : public Block {
     std::string prefix_;
     double epsilon_;
     DropoutOptions dropout_;
-    double rope_base_;
+    kernels::RotaryFrequencies frequencies_;
     Parameter attention_gain_;
-    Parameter q_, k_, v_, out_;
+    Projection q_, k_, v_;
+    Parameter out_;
     Parameter mlp_gain_;
     Parameter gate_, up_, down_;
 };

@@ -12,7 +12,9 @@ Transformer::Transformer(Engine& engine, const ModelConfig& config, const ModelL
     const Shape table{c.vocabulary, c.width};
     token_table_ =
         make_weight(root + (gpt2 ? "wte.weight" : "embed_tokens.weight"), table, layouts_, c.initial_deviation);
-    if (gpt2) position_table_ = make_weight(root + "wpe.weight", {c.context, c.width}, layouts_, c.initial_deviation);
+    if (gpt2)
+        position_table_ =
+            make_weight(root + "wpe.weight", {c.most_positions(), c.width}, layouts_, c.initial_deviation);
     for (std::int64_t layer = 0; layer < c.layers; ++layer)
         blocks_.push_back(gpt2 ? make_gpt2_block(c, layouts_, fmt::format("{}h.{}.", root, layer))
                                : make_llama_block(c, layouts_, fmt::format("{}layers.{}.", root, layer)));

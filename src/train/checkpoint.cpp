@@ -62,7 +62,7 @@ std::string environment_difference(const Json& saved, const Environment& now) {
     return text;
 }
 
-void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
+void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer* optimizer,
                      const Json& metadata) {
     CheckpointWriter writer;
     auto add = [&](const std::string& name, const Tensor& tensor) {
@@ -71,8 +71,9 @@ void save_checkpoint(const std::filesystem::path& path, Transformer& model, cons
         writer.add(name, tensor.dtype(), tensor.shape(), tensor.view().data);
     };
     for (Parameter* parameter : model.parameters()) add(parameter->name, parameter->master);
-    for (const Optimizer::State& state : optimizer.states())
-        for (const auto& [name, tensor] : state.tensors) add(state_name(*state.parameter, name), tensor);
+    if (optimizer != nullptr)
+        for (const Optimizer::State& state : optimizer->states())
+            for (const auto& [name, tensor] : state.tensors) add(state_name(*state.parameter, name), tensor);
     writer.write(path, metadata);
 }
 

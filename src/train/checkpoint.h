@@ -27,7 +27,8 @@ Json to_json(const Environment& environment);
 std::string environment_difference(const Json& saved, const Environment& now);
 
 // Throws UserError where the file cannot be written, RunError where a value is not finite: an older checkpoint stays.
-void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
+// Without an optimizer's state, a null one, a run can begin from it but not go on.
+void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer* optimizer,
                      const Json& metadata);
 
 // Weights alone (generate, evaluate), and everything (resume). Throws UserError where names, shapes or dtypes differ.

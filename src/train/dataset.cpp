@@ -6,15 +6,18 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "train/token_format.h"
+#include "train/token_writer.h"
 
 namespace cleave {
 namespace {
 
-constexpr std::string_view kTokens = "tokens";
-constexpr std::string_view kTextHash = "text_xxh64";
-
 Tokenizer tokenizer_for(std::string_view text, const Job::Data& data) {
-    return data.tokenizer == TokenizerKind::bytes ? Tokenizer::bytes() : Tokenizer::characters(text, data.path);
+    switch (data.tokenizer) {
+        case TokenizerKind::bytes: return Tokenizer::bytes();
+        case TokenizerKind::bpe: return Tokenizer::bpe(read_bpe(data.tokenizer_file));
+        default: return Tokenizer::characters(text, data.path);
+    }
 }
 
 std::string hash_text(std::uint64_t hash) {
@@ -27,9 +30,9 @@ std::optional<CheckpointFile> usable(const std::filesystem::path& path, const To
     if (!std::filesystem::exists(path)) return std::nullopt;
     try {
         CheckpointFile file(path);
-        const Json* saved_hash = file.metadata().find(kTextHash);
+        const Json* saved_hash = file.metadata().find(kTextHashName);
         const Json* saved_tokenizer = file.metadata().find("tokenizer");
-        const CheckpointTensor* tokens = file.find(kTokens);
+        const CheckpointTensor* tokens = file.find(kTokensName);
         const bool same = saved_hash != nullptr && *saved_hash == Json(hash_text(hash)) && saved_tokenizer != nullptr &&
                           *saved_tokenizer == tokenizer.to_json() && tokens != nullptr &&
                           tokens->dtype == dtype_of<Token>() && tokens->shape.rank() == 1;
@@ -41,11 +44,36 @@ std::optional<CheckpointFile> usable(const std::filesystem::path& path, const To
     return std::nullopt;
 }
 
-void write_tokens(const std::filesystem::path& path, const std::vector<Token>& tokens, const Tokenizer& tokenizer,
-                  std::uint64_t hash) {
-    CheckpointWriter writer;
-    writer.add(std::string(kTokens), dtype_of<Token>(), {static_cast<std::int64_t>(tokens.size())}, tokens.data());
-    writer.write(path, Json::object().set(kTextHash, hash_text(hash)).set("tokenizer", tokenizer.to_json()));
+Tokenizer bpe_for(const Job::Data& data, const Json& saved) {
+    Tokenizer tokenizer = Tokenizer::bpe(read_bpe(data.tokenizer_file));
+    if (!saved.is_null() && saved != tokenizer.to_json())
+        throw UserError("data.tokenizer_file: '{}' is another tokenizer than the one that '{}' was made with",
+                        data.tokenizer_file, data.path);
+    return tokenizer;
+}
+
+// The tokenizer of a token file that holds `saved`: what it says itself, unless data.tokenizer is more than the
+// default.
+Tokenizer tokenizer_for_tokens(const Json& saved, const Job::Data& data, std::int64_t vocabulary) {
+    if (data.tokenizer == TokenizerKind::bpe) return bpe_for(data, saved);
+    const bool bytes = data.tokenizer == TokenizerKind::bytes;
+    if (saved.is_null() && bytes) return Tokenizer::bytes();
+    if (saved.is_null() && vocabulary > 0) return Tokenizer::ids(vocabulary);
+    if (saved.is_null())
+        throw UserError(
+            "model.vocabulary: found 0, but '{}' holds token ids and does not say how many there are; accepted: "
+            "model.vocabulary = their number, or data.tokenizer = \"bpe\" with data.tokenizer_file",
+            data.path);
+    const Json* kind = saved.find("kind");
+    if (kind != nullptr && *kind == Json("bpe"))
+        throw UserError(
+            "data.tokenizer: '{}' was made with a tokenizer.json; accepted: \"bpe\", with that file as "
+            "data.tokenizer_file",
+            data.path);
+    Tokenizer tokenizer = Tokenizer::from_json(saved, data.path);
+    if (bytes && tokenizer != Tokenizer::bytes())
+        throw UserError("data.tokenizer: found \"bytes\", but '{}' was made with another tokenizer", data.path);
+    return tokenizer;
 }
 
 }  // namespace
@@ -70,8 +98,23 @@ std::optional<std::string> text_problem(const Job::Data& data) {
     return std::nullopt;
 }
 
-Dataset Dataset::open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file) {
-    if (const auto problem = text_problem(data)) throw UserError("{}", *problem);
+std::optional<std::string> tokenizer_problem(const Job::Data& data) {
+    const bool needed = data.tokenizer == TokenizerKind::bpe;
+    if (needed && data.tokenizer_file.empty())
+        return "data.tokenizer_file: no file is named; data.tokenizer = \"bpe\" accepts a Hugging Face tokenizer.json";
+    if (!needed && !data.tokenizer_file.empty())
+        return fmt::format(
+            "data.tokenizer_file: found '{}', which only data.tokenizer = \"bpe\" reads; accepted: that, or "
+            "no file",
+            data.tokenizer_file);
+    return std::nullopt;
+}
+
+Dataset Dataset::open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file,
+                      std::int64_t vocabulary) {
+    for (const auto& problem : {text_problem(data), tokenizer_problem(data)})
+        if (problem) throw UserError("{}", *problem);
+    if (is_token_file(data.path)) return open_tokens(data, vocabulary);
     const MappedFile file(data.path);
     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.size());
     if (!token_file) return from_text(text, data);
@@ -79,7 +122,8 @@ Dataset Dataset::open(const Job::Data& data, const std::optional<std::filesystem
     Dataset dataset(tokenizer_for(text, data), hash64(text), data);
     dataset.file_ = usable(*token_file, dataset.tokenizer_, dataset.text_hash_);
     if (!dataset.file_) {
-        write_tokens(*token_file, dataset.tokenizer_.encode(text, data.path), dataset.tokenizer_, dataset.text_hash_);
+        write_token_file(*token_file, TokenFormat::cleave, dataset.tokenizer_.encode(text, data.path),
+                         dataset.tokenizer_, dataset.text_hash_);
         dataset.file_.emplace(*token_file);
     }
     return dataset;
@@ -91,17 +135,39 @@ Dataset Dataset::from_text(std::string_view text, const Job::Data& data) {
     return dataset;
 }
 
-std::span<const Token> Dataset::all() const {
-    if (!file_) return memory_;
-    const CheckpointTensor& tokens = *file_->find(kTokens);
-    return {reinterpret_cast<const Token*>(tokens.bytes.data()), tokens.bytes.size() / sizeof(Token)};
+Dataset Dataset::open_tokens(const Job::Data& data, std::int64_t vocabulary) {
+    TokenFile file(data.path);
+    Dataset dataset(tokenizer_for_tokens(file.tokenizer(), data, vocabulary), file.hash(), data);
+    const bool counted = dataset.tokenizer_.kind() == TokenizerKind::ids;
+    file.check_ids(dataset.tokenizer_.vocabulary(), counted ? "model.vocabulary" : "the vocabulary of the tokenizer");
+    dataset.tokens_.emplace(std::move(file));
+    return dataset;
 }
 
-std::span<const Token> Dataset::tokens(Part part) const {
-    const auto everything = all();
-    const auto cut =
-        std::min(everything.size(), static_cast<std::size_t>(train_fraction_ * static_cast<double>(everything.size())));
-    return part == Part::train ? everything.first(cut) : everything.subspan(cut);
+TokenView Dataset::all() const {
+    if (tokens_) return tokens_->tokens();
+    if (!file_) return {memory_};
+    return {file_->find(kTokensName)->bytes, sizeof(Token)};
+}
+
+std::size_t Dataset::cut() const {
+    const std::size_t size = all().size();
+    return std::min(size, static_cast<std::size_t>(train_fraction_ * static_cast<double>(size)));
+}
+
+TokenView Dataset::tokens(Part part) const {
+    return part == Part::train ? all().first(cut()) : all().subspan(cut());
+}
+
+std::vector<std::int64_t> Dataset::document_starts(Part part) const {
+    if (!tokens_ || tokens_->document_starts().empty()) return {};
+    const auto begin = static_cast<std::int64_t>(part == Part::train ? 0 : cut());
+    const auto end = static_cast<std::int64_t>(part == Part::train ? cut() : all().size());
+    if (begin == end) return {};
+    std::vector<std::int64_t> starts = {0};
+    for (const std::int64_t start : tokens_->document_starts())
+        if (start > begin && start < end) starts.push_back(start - begin);
+    return starts;
 }
 
 }  // namespace cleave

@@ -1,17 +1,19 @@
-// A text file as tokens: read once, kept in a token file (the container of checkpoint_file.h) and mapped from there;
-// rebuilt when the text or the tokenizer is another. The first train_fraction of the tokens is for training, the rest
-// for validation. Thread rule: immutable after construction; all rank threads share one.
+// What a run learns from, as tokens. A text is read once, kept in a token file (the container of checkpoint_file.h) and
+// mapped from there; rebuilt when the text or the tokenizer is another. A token file (token_file.h) is mapped as it is.
+// The first train_fraction of the tokens is for training, the rest for validation. Thread rule: immutable after
+// construction; all rank threads share one.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "train/checkpoint_file.h"
 #include "train/job.h"
+#include "train/token_file.h"
+#include "train/token_view.h"
 #include "train/tokenizer.h"
 
 namespace cleave {
@@ -23,30 +25,40 @@ constexpr std::string_view name_of(Part part) {
 
 // What is wrong with data.path, short of reading it: missing, a folder, empty.
 std::optional<std::string> text_problem(const Job::Data& data);
+// What is wrong with data.tokenizer_file: not named where it is needed, or named where it is not.
+std::optional<std::string> tokenizer_problem(const Job::Data& data);
 
 class Dataset {
   public:
-    // The text of data.path. With a `token_file`, tokens are mapped from it, and it is written first where it is
-    // missing, damaged or of another text; without one they stay in memory. Throws UserError for a text that is
-    // missing, empty or not what the tokenizer accepts.
-    static Dataset open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file);
+    // The text or token file of data.path. With a `token_file`, the tokens of a text are mapped from it, and it is
+    // written first where it is missing, damaged or of another text; without one they stay in memory. `vocabulary`:
+    // model.vocabulary, which a token file needs where no tokenizer goes with it. Throws UserError for data that are
+    // missing, empty, damaged or not what the tokenizer accepts.
+    static Dataset open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file,
+                        std::int64_t vocabulary = 0);
     static Dataset from_text(std::string_view text, const Job::Data& data);
 
-    std::span<const Token> tokens(Part part) const;
+    TokenView tokens(Part part) const;
+    // Where documents begin in tokens(part), rising; the first, which may have begun before the part, at 0. Empty where
+    // the data do not know documents.
+    std::vector<std::int64_t> document_starts(Part part) const;
     const Tokenizer& tokenizer() const { return tokenizer_; }
-    // XXH64 of the text: a resumed run must learn from the same one.
+    // XXH64 of the text (of a token file: of its ids): a resumed run must learn from the same one.
     std::uint64_t text_hash() const { return text_hash_; }
 
   private:
     Dataset(Tokenizer tokenizer, std::uint64_t text_hash, const Job::Data& data)
         : tokenizer_(std::move(tokenizer)), text_hash_(text_hash), train_fraction_(data.train_fraction) {}
-    std::span<const Token> all() const;
+    static Dataset open_tokens(const Job::Data& data, std::int64_t vocabulary);
+    TokenView all() const;
+    std::size_t cut() const;  // the size of the train part
 
     Tokenizer tokenizer_;
     std::uint64_t text_hash_;
     double train_fraction_;
-    std::vector<Token> memory_;           // where there is no token file
-    std::optional<CheckpointFile> file_;  // mapped
+    std::vector<Token> memory_;           // of a text where there is no token file
+    std::optional<CheckpointFile> file_;  // of a text, mapped
+    std::optional<TokenFile> tokens_;     // what data.path is
 };
 
 }  // namespace cleave

@@ -41,7 +41,9 @@ std::vector<double> logits_at(Engine& engine, Transformer& model, const std::vec
 
 std::vector<Token> prompt_tokens(const Tokenizer& tokenizer, std::string_view prompt, std::string_view what) {
     std::vector<Token> tokens = tokenizer.encode(prompt, what);
-    if (tokens.empty()) tokens.push_back(tokenizer.kind() == TokenizerKind::bytes ? '\n' : 0);
+    const bool has_line_break = tokenizer.kind() == TokenizerKind::bytes || tokenizer.kind() == TokenizerKind::bpe;
+    if (tokens.empty() && has_line_break) tokens = tokenizer.encode("\n", what);
+    if (tokens.empty()) tokens.push_back(0);
     return tokens;
 }
 

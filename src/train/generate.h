@@ -19,8 +19,8 @@ std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span
                                    const Job::Sample& settings, std::int64_t vocabulary, std::uint64_t seed,
                                    const std::function<void(std::int32_t)>& on_token = {});
 
-// The prompt as tokens; an empty one is a line break, or where characters are tokens the first of the vocabulary.
-// Throws UserError, naming the text as `what`, where the vocabulary lacks a character.
+// The prompt as tokens; an empty one is a line break, or where characters are tokens, or ids have no text, the first of
+// the vocabulary. Throws UserError, naming the text as `what`, where the vocabulary lacks a character.
 std::vector<Token> prompt_tokens(const Tokenizer& tokenizer, std::string_view prompt, std::string_view what);
 
 // One draw from softmax(logits / temperature) over the `top_k` largest (0 = all); temperature 0 takes the largest, of

@@ -1,40 +1,19 @@
 #include "train/generation_run.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/output.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
-#include "train/checkpoint.h"
 #include "train/generate.h"
-#include "train/job_keys.h"
-#include "train/run_folder.h"
 #include "train/tokenizer.h"
+#include "train/weights_source.h"
 
 namespace cleave {
 
 namespace {
-
-std::filesystem::path checkpoint_of(const std::filesystem::path& path) {
-    if (!std::filesystem::is_directory(path)) return path;
-    if (const auto newest = RunFolder::newest_checkpoint(path)) return *newest;
-    throw UserError("{} holds no checkpoint; the folder of a finished or stopped run would", path.string());
-}
-
-const Json& saved(const CheckpointFile& file, std::string_view name) {
-    const Json* value = file.metadata().find(name);
-    if (value == nullptr)
-        throw UserError("{}: no checkpoint of a training run (no {} in its metadata)", file.path().string(), name);
-    return *value;
-}
-
-// Tokens index the model's tables: each must have its row.
-void check_vocabulary(const Job& job, const Tokenizer& tokenizer, std::string_view source) {
-    if (tokenizer.vocabulary() < 1 || tokenizer.vocabulary() > job.model.vocabulary)
-        throw UserError(
-            "cannot use '{}': its tokenizer has {} tokens, its model {} rows for them; accepted: from 1 to {}", source,
-            tokenizer.vocabulary(), job.model.vocabulary, job.model.vocabulary);
-}
 
 Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
     settings.prompt = options.prompt.value_or(settings.prompt);
@@ -44,16 +23,23 @@ Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
     return settings;
 }
 
+// A folder may hold the tokenizer of another model.
+void check_prompt(const std::vector<Token>& prompt, const WeightsSource& source) {
+    const Token largest = *std::max_element(prompt.begin(), prompt.end());
+    if (largest >= source.model().vocabulary)
+        throw UserError("the prompt has token {}, but the model of {} has {} rows: its tokenizer is of another model",
+                        largest, source.description(), source.model().vocabulary);
+}
+
 }  // namespace
 
 int run_generation(const GenerateOptions& options) {
-    const CheckpointFile file(checkpoint_of(options.folder));
-    const std::string source = file.path().string();
-    const Job job = job_from_json(saved(file, "job"), source);
-    const Tokenizer tokenizer = Tokenizer::from_json(saved(file, "tokenizer"), source);
-    check_vocabulary(job, tokenizer, source);
+    const WeightsSource source(options.folder);
+    const Job& job = source.job();
+    const Tokenizer tokenizer = source.tokenizer();
     const Job::Sample settings = settings_of(options, job.sample);
     const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
+    check_prompt(prompt, source);
 
     const Mesh mesh({{"pp", 1}, {"dp", 1}, {"cp", 1}, {"tp", 1}});
     comm::LaunchOptions launch;
@@ -61,7 +47,7 @@ int run_generation(const GenerateOptions& options) {
     comm::run_ranks(launch, [&](comm::Communicator& world) {
         CpuEngine engine(mesh, world, team_size(1));
         Transformer model(engine, job.model, data_parallel_layouts(mesh), job.train.dtype);
-        load_weights(file, engine, model);
+        source.load(engine, model);
         StreamingDecoder decoder(tokenizer);
         std::string text;
         const auto show = [&](const std::string& piece) {
@@ -73,7 +59,7 @@ int run_generation(const GenerateOptions& options) {
                  [&](Token token) { show(decoder.add(token)); });
         show(decoder.finish());
         Json document = Json::object();
-        document.set("text", text).set("checkpoint", source);
+        document.set("text", text).set("checkpoint", source.path().string());
         print(options.json ? document.dump() + "\n" : "\n");
     });
     return kExitOk;

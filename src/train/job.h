@@ -12,14 +12,16 @@
 
 namespace cleave {
 
-enum class TokenizerKind : std::uint8_t { characters, bytes };
+// ids: of a token file that names no tokenizer; not among the words of data.tokenizer.
+enum class TokenizerKind : std::uint8_t { characters, bytes, bpe, ids };
 enum class OptimizerKind : std::uint8_t { adamw, sgd };
 enum class LrSchedule : std::uint8_t { cosine, linear, wsd, constant };
 
 struct Job {
     struct Data {
-        std::string path;  // a text file
+        std::string path;  // a text file, or a token file (token_file.h)
         TokenizerKind tokenizer = TokenizerKind::characters;
+        std::string tokenizer_file;  // bpe: a tokenizer.json
         double train_fraction = 0.9;
     };
     struct Mesh {
@@ -69,6 +71,7 @@ struct Job {
     };
 
     ModelConfig model;
+    std::string weights;  // model.weights: where the initial ones come from; empty = random
     Data data;
     Mesh mesh;
     Train train;

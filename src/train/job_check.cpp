@@ -4,25 +4,10 @@
 
 #include "base/error.h"
 #include "train/job_keys.h"
+#include "train/model_check.h"
 
 namespace cleave {
 namespace {
-
-// The multiples of `unit` around `value`, as "24 or 36".
-std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
-    const std::int64_t below = value / unit * unit;
-    if (below == 0) return fmt::format("{}", unit);
-    return fmt::format("{} or {}", below, below + unit);
-}
-
-// The divisors of `whole` nearest to `value`, below and above it, as "4 or 8".
-std::string nearest_divisors(std::int64_t value, std::int64_t whole) {
-    std::int64_t below = std::min(value, whole);
-    while (whole % below != 0) --below;
-    std::int64_t above = std::min(value, whole);
-    while (whole % above != 0) ++above;
-    return below == above ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
-}
 
 class Checker {
   public:
@@ -31,13 +16,14 @@ class Checker {
     std::vector<std::string> run() {
         check_ranges();
         if (!problems_.empty()) return std::move(problems_);  // the rest divides and multiplies these numbers
-        check_model();
+        for (std::string& problem : check_model(job_.model)) problems_.push_back(std::move(problem));
         check_mesh();
         check_schedule();
         if (dataset_ != nullptr)
             check_text();
-        else if (auto problem = text_problem(job_.data))
-            problems_.push_back(std::move(*problem));
+        else
+            for (auto& problem : {text_problem(job_.data), tokenizer_problem(job_.data)})
+                if (problem) problems_.push_back(*problem);
         return std::move(problems_);
     }
 
@@ -51,28 +37,6 @@ class Checker {
         Job copy = job_;
         for (const Key& key : keys_of(copy))
             if (const auto problem = range_problem(key)) add("{}: {}", key.name, *problem);
-    }
-
-    void check_model() {
-        const ModelConfig& m = job_.model;
-        const bool divides = m.width % m.heads == 0;
-        if (!divides)
-            add("model.heads: found {}, which does not divide model.width = {}; nearest that do: {} heads, or a width "
-                "of {}",
-                m.heads, m.width, nearest_divisors(m.heads, m.width), nearest_multiples(m.width, m.heads));
-        if (m.family == Family::llama) {
-            if (divides && m.head_width() % 2 != 0)
-                add("model.heads: found {}, which gives heads of width {}; rotary positions need an even width: with "
-                    "{} heads, "
-                    "a model.width of {}",
-                    m.heads, m.head_width(), m.heads, nearest_multiples(m.width, 2 * m.heads));
-            if (m.heads % m.key_value_heads() != 0)
-                add("model.kv_heads: found {}, which does not divide model.heads = {}; nearest that do: {}", m.kv_heads,
-                    m.heads, nearest_divisors(m.kv_heads, m.heads));
-        } else if (m.key_value_heads() != m.heads) {
-            add("model.kv_heads: found {}; family gpt2 accepts 0 or model.heads = {} (family llama has grouped heads)",
-                m.kv_heads, m.heads);
-        }
     }
 
     void check_mesh() {
@@ -158,9 +122,8 @@ class Checker {
         check_part(Part::validation, "a smaller data.train_fraction");
         const std::int64_t tokens = dataset_->tokenizer().vocabulary();
         if (job_.model.vocabulary != 0 && job_.model.vocabulary < tokens)
-            add("model.vocabulary: found {}, the text has {} different tokens; accepted: 0 (as many as the tokenizer "
-                "has), or at "
-                "least {}",
+            add("model.vocabulary: found {}, the tokenizer has {} tokens; accepted: 0 (as many as it has), or at least "
+                "{}",
                 job_.model.vocabulary, tokens, tokens);
         try {
             dataset_->tokenizer().encode(job_.sample.prompt, "sample.prompt");

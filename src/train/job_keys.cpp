@@ -13,7 +13,8 @@ using std::string_view;
 
 // The order of each enum's values.
 constexpr std::array<string_view, 2> kFamilies = {"gpt2", "llama"};
-constexpr std::array<string_view, 2> kTokenizers = {"char", "bytes"};
+constexpr std::array<string_view, 2> kRotaryScalings = {"none", "llama3"};
+constexpr std::array<string_view, 3> kTokenizers = {"char", "bytes", "bpe"};
 constexpr std::array<string_view, 3> kRecompute = {"none", "selective", "full"};
 constexpr std::array<string_view, 3> kDTypes = {"f64", "f32", "bf16"};
 constexpr std::array<string_view, 2> kOptimizers = {"adamw", "sgd"};
@@ -53,8 +54,9 @@ void add_top(std::vector<Key>& keys, Job& job) {
                     words(job.recompute, kRecompute), kAny, OnResume::accept});
 }
 
-void add_model(std::vector<Key>& keys, ModelConfig& m) {
+void add_model(std::vector<Key>& keys, Job& job) {
     using enum OnResume;
+    ModelConfig& m = job.model;
     keys.insert(
         keys.end(),
         {
@@ -62,22 +64,50 @@ void add_model(std::vector<Key>& keys, ModelConfig& m) {
              "shape of a block: gpt2 (learned positions, LayerNorm, GELU, biases) or llama (rotary positions, RMSNorm, "
              "SwiGLU, no biases)",
              words(m.family, kFamilies), kAny, refuse},
+            {"model.weights",
+             "initial weights, every key of [model] that is not set, and the tokenizer.json: a Hugging Face folder, a "
+             "run "
+             "folder or a checkpoint; empty = random weights. In a run file it is relative to that file's folder",
+             &job.weights, kAny, accept},
             {"model.layers", "blocks, one above the other", &m.layers, from_one(10000), refuse},
             {"model.heads", "attention heads; they divide model.width", &m.heads, from_one(65536), refuse},
             {"model.kv_heads", "llama: heads of keys and values, shared by groups of heads; 0 = as many as model.heads",
              &m.kv_heads, from_zero(65536), refuse},
             {"model.width", "numbers that represent a token between blocks", &m.width, from_one(1 << 20), refuse},
+            {"model.head_width", "llama: channels of a head; 0 = model.width / model.heads", &m.head_width,
+             from_zero(1 << 16), refuse},
             {"model.mlp_width",
              "inner width of the MLP; 0 = 4 x width (gpt2) or 8/3 x width, rounded up to a multiple of 32 (llama)",
              &m.mlp_width, from_zero(1 << 22), refuse},
             {"model.context", "tokens in a sequence: how far back the model sees", &m.context, from_one(1 << 22),
              refuse},
+            {"model.positions",
+             "the longest sequence that the model is made for; gpt2: rows of its position table; 0 = model.context",
+             &m.positions, from_zero(1 << 22), refuse},
             {"model.vocabulary", "rows of the token table; 0 = as many as the tokenizer has tokens", &m.vocabulary,
              from_zero(1 << 26), refuse},
             {"model.tied_embeddings", "the output projection is the token table", &m.tied_embeddings, kAny, refuse},
+            {"model.qkv_bias", "llama: queries, keys and values have biases (as in Qwen2)", &m.qkv_bias, kAny, refuse},
+            {"model.qk_norm", "llama: queries and keys are normalised head by head (as in Qwen3)", &m.qk_norm, kAny,
+             refuse},
             {"model.norm_epsilon", "added to the variance (or mean square) in a norm", &m.norm_epsilon, kAboveZeroTo1,
              refuse},
-            {"model.rope_base", "llama: base of the rotary frequencies", &m.rope_base, kAboveZero, refuse},
+            {"model.rope_base", "llama: base of the rotary frequencies", &m.rotary.base, kAboveZero, refuse},
+            {"model.rope_scaling", "llama: rotary frequencies as they are (none) or stretched as in Llama 3.1 (llama3)",
+             words(m.rotary.scaling, kRotaryScalings), kAny, refuse},
+            {"model.rope_factor",
+             "llama3 scaling: how much longer long waves become",
+             &m.rotary.factor,
+             {1, kNoLimit},
+             refuse},
+            {"model.rope_low_frequency_factor",
+             "llama3 scaling: waves longer than model.rope_original_context over this are stretched in full",
+             &m.rotary.low_frequency_factor, kAboveZero, refuse},
+            {"model.rope_high_frequency_factor",
+             "llama3 scaling: waves shorter than model.rope_original_context over this stay",
+             &m.rotary.high_frequency_factor, kAboveZero, refuse},
+            {"model.rope_original_context", "llama3 scaling: the context before it was stretched",
+             &m.rotary.original_context, from_one(1 << 22), refuse},
             {"model.dropout",
              "probability with which a number of the embedding, or of what attention or MLP adds, is dropped in "
              "training; which ones depends on seed, step, place and global index alone",
@@ -91,16 +121,27 @@ void add_model(std::vector<Key>& keys, ModelConfig& m) {
 
 void add_data(std::vector<Key>& keys, Job::Data& d) {
     using enum OnResume;
-    keys.insert(
-        keys.end(),
-        {
-            {"data.path", "the text to learn from, a file; in a run file it is relative to that file's folder", &d.path,
-             kAny, accept},
-            {"data.tokenizer", "char (each character of the text is a token; UTF-8) or bytes (256 tokens, any file)",
-             words(d.tokenizer, kTokenizers), kAny, refuse},
-            {"data.train_fraction", "first part of the text, for training; the rest is for validation",
-             &d.train_fraction, kInside01, announce},
-        });
+    keys.insert(keys.end(),
+                {
+                    {"data.path",
+                     "the text to learn from, a file; or a file of tokens, which ends in .bin or .idx (cleave "
+                     "tokenize, nanoGPT, "
+                     "llm.c, Megatron). In a run file it is relative to that file's folder",
+                     &d.path, kAny, accept},
+                    {"data.tokenizer",
+                     "char (each character of the text is a token; UTF-8), bytes (256 tokens, any file) or bpe (see "
+                     "data.tokenizer_file). With a token file, char means that its ids stand for no text "
+                     "(model.vocabulary says "
+                     "how many there are)",
+                     words(d.tokenizer, kTokenizers), kAny, refuse},
+                    {"data.tokenizer_file",
+                     "bpe: a Hugging Face tokenizer.json of byte-level BPE (GPT-2, Llama 3, Qwen); in a run file it is "
+                     "relative "
+                     "to that file's folder",
+                     &d.tokenizer_file, kAny, accept},
+                    {"data.train_fraction", "first part of the text, for training; the rest is for validation",
+                     &d.train_fraction, kInside01, announce},
+                });
 }
 
 void add_mesh(std::vector<Key>& keys, Job::Mesh& m) {
@@ -196,7 +237,7 @@ void add_rest(std::vector<Key>& keys, Job& job) {
 std::vector<Key> keys_of(Job& job) {
     std::vector<Key> keys;
     add_top(keys, job);
-    add_model(keys, job.model);
+    add_model(keys, job);
     add_data(keys, job.data);
     add_mesh(keys, job.mesh);
     add_train(keys, job.train);

@@ -82,16 +82,18 @@ void RunFolder::lock() {
             path_.string());
 }
 
-void RunFolder::begin(const std::string& config_text) {
+void RunFolder::begin(const std::string& config_text, std::string_view tokenizer_text) {
     create_folder(checkpoints(), created_);
     if (mode_ == Mode::overwrite) remove_run();
     remove_unfinished();
     write_file(config(), config_text);
+    if (!tokenizer_text.empty()) write_file(tokenizer(), tokenizer_text);
     begun_ = true;
 }
 
 void RunFolder::remove_run() const {
-    for (const fs::path& file : {metrics(), loss_plot(), sample(), trace(), checkpoints() / "latest"}) discard(file);
+    for (const fs::path& file : {metrics(), loss_plot(), sample(), trace(), tokenizer(), checkpoints() / "latest"})
+        discard(file);
     for (const fs::path& file : files_in(checkpoints()))
         if (step_of(file.filename().string())) discard(file);
 }
@@ -102,7 +104,7 @@ void RunFolder::remove_unfinished() const {
         const fs::path target = file.stem().stem();  // without ".tmp" and ".<process>-<number>"
         const bool own = step_of(target.string()) || target == "latest" || target == "config.toml" ||
                          target == "metrics.jsonl" || target == "loss.svg" || target == "sample.txt" ||
-                         target == "trace.json" || target == "tokens.bin";
+                         target == "trace.json" || target == "tokens.bin" || target == "tokenizer.json";
         return own && file.extension() == ".tmp";
     };
     for (const fs::path& folder : {path_, checkpoints()})
@@ -123,6 +125,10 @@ fs::path RunFolder::checkpoint(std::int64_t step) const {
 
 std::optional<fs::path> RunFolder::newest_checkpoint(const fs::path& path) {
     return latest_checkpoint(path / "checkpoints");
+}
+
+fs::path RunFolder::tokenizer_of(const fs::path& checkpoint) {
+    return tokenizer_in(fs::absolute(checkpoint).parent_path().parent_path());
 }
 
 void RunFolder::remove_checkpoints_before(std::int64_t step) const {

@@ -2,7 +2,7 @@
 //   config.toml     the effective configuration          metrics.jsonl   one line a step and an evaluation
 //   checkpoints/    step_<n>.ckpt and `latest`           loss.svg        the losses as a picture
 //   sample.txt      generated at the end                 trace.json      the traced step (run.trace_step)
-//   tokens.bin      the text as tokens
+//   tokens.bin      the text as tokens                   tokenizer.json  a copy of data.tokenizer_file
 // One run at a time: the folder is locked while a RunFolder exists. A folder that holds anything is refused unless the
 // run resumes or overwrites; overwriting removes these files and no others. Thread rule: one thread (rank 0's).
 #pragma once
@@ -25,8 +25,8 @@ class RunFolder {
     RunFolder(std::filesystem::path path, Mode mode);
 
     // Before the first step: removes what an overwritten run left, and what a killed one had not finished writing, and
-    // writes the configuration.
-    void begin(const std::string& config_text);
+    // writes the configuration and the tokenizer (where it is a file's, else empty).
+    void begin(const std::string& config_text, std::string_view tokenizer_text);
     // Where the run did not begin: removes what this object created, so that the next try is not refused.
     void abandon();
 
@@ -36,12 +36,16 @@ class RunFolder {
     std::filesystem::path sample() const { return path_ / "sample.txt"; }
     std::filesystem::path trace() const { return path_ / "trace.json"; }
     std::filesystem::path tokens() const { return path_ / "tokens.bin"; }
+    std::filesystem::path tokenizer() const { return tokenizer_in(path_); }
+    static std::filesystem::path tokenizer_in(const std::filesystem::path& run) { return run / "tokenizer.json"; }
     std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
     std::filesystem::path checkpoint(std::int64_t step) const;
     const std::filesystem::path& path() const { return path_; }
 
     // The newest checkpoint of the run in `path`; none where there is none.
     static std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& path);
+    // Where the tokenizer.json stands that goes with a checkpoint of a run.
+    static std::filesystem::path tokenizer_of(const std::filesystem::path& checkpoint);
     // Removes all but this one and the one before it.
     void remove_checkpoints_before(std::int64_t step) const;
 

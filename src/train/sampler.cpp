@@ -66,7 +66,7 @@ void Sampler::cover(Part part, RowRange rows, Samples& samples) const {
         append(tokens(part), row * context_, samples);
 }
 
-void Sampler::append(std::span<const Token> tokens, std::int64_t start, Samples& samples) const {
+void Sampler::append(TokenView tokens, std::int64_t start, Samples& samples) const {
     const auto size = static_cast<std::int64_t>(tokens.size());
     for (std::int64_t i = start; i < start + context_; ++i) {
         const bool predicts = i + 1 < size;

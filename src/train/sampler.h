@@ -41,13 +41,13 @@ class Sampler {
     std::int64_t context() const { return context_; }
 
   private:
-    std::span<const Token> tokens(Part part) const { return part == Part::train ? train_ : validation_; }
+    TokenView tokens(Part part) const { return part == Part::train ? train_ : validation_; }
     // Appends the row whose inputs start at `start`, as far as the part goes.
-    void append(std::span<const Token> tokens, std::int64_t start, Samples& samples) const;
+    void append(TokenView tokens, std::int64_t start, Samples& samples) const;
     void draw(Part part, std::string_view name, std::int64_t step, RowRange rows, Samples& samples) const;
 
-    std::span<const Token> train_;
-    std::span<const Token> validation_;
+    TokenView train_;
+    TokenView validation_;
     std::int64_t context_;
     std::int64_t seed_;
 };

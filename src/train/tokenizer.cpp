@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "train/bpe_encoder.h"
+#include "train/run_folder.h"
 
 namespace cleave {
 namespace {
@@ -78,9 +80,43 @@ Tokenizer Tokenizer::characters(std::string_view text, std::string_view source) 
     return Tokenizer(TokenizerKind::characters, std::move(characters));
 }
 
+Tokenizer Tokenizer::bpe(std::shared_ptr<const Bpe> bpe) {
+    Tokenizer tokenizer(TokenizerKind::bpe, {});
+    tokenizer.bpe_ = std::move(bpe);
+    return tokenizer;
+}
+
+Tokenizer Tokenizer::ids(std::int64_t vocabulary) {
+    Tokenizer tokenizer(TokenizerKind::ids, {});
+    tokenizer.ids_ = vocabulary;
+    return tokenizer;
+}
+
+namespace {
+
+Tokenizer bpe_of(const Json& json, std::string_view source) {
+    const auto file = RunFolder::tokenizer_of(source);
+    if (!std::filesystem::exists(file))
+        throw UserError("{}: its tokenizer should be in '{}', which is missing", source, file.string());
+    Tokenizer tokenizer = Tokenizer::bpe(read_bpe(file));
+    if (tokenizer.to_json() != json)
+        throw UserError("{}: '{}' is another tokenizer than the one it was made with (found {}, accepted {})", source,
+                        file.string(), tokenizer.to_json().dump(), json.dump());
+    return tokenizer;
+}
+
+}  // namespace
+
 Tokenizer Tokenizer::from_json(const Json& json, std::string_view source) {
     const Json* kind = json.find("kind");
     if (kind != nullptr && *kind == Json("bytes")) return bytes();
+    if (kind != nullptr && *kind == Json("bpe")) return bpe_of(json, source);
+    if (kind != nullptr && *kind == Json("ids")) {
+        const Json* count = json.find("vocabulary");
+        if (count == nullptr || count->integer() == nullptr || *count->integer() < 1)
+            throw UserError("{}: tokenizer: no vocabulary of ids", source);
+        return ids(*count->integer());
+    }
     const Json* list = json.find("characters");
     if (kind == nullptr || *kind != Json("char") || list == nullptr || list->items() == nullptr)
         throw UserError(
@@ -103,13 +139,22 @@ Tokenizer Tokenizer::from_json(const Json& json, std::string_view source) {
 Json Tokenizer::to_json() const {
     Json json = Json::object();
     if (kind_ == TokenizerKind::bytes) return json.set("kind", "bytes");
+    if (kind_ == TokenizerKind::bpe)
+        return json.set("kind", "bpe").set("xxh64", fmt::format("{:016x}", bpe_->file_hash));
+    if (kind_ == TokenizerKind::ids) return json.set("kind", "ids").set("vocabulary", ids_);
     Json list = Json::array();
     for (char32_t character : characters_) list.push(to_utf8(character));
     return json.set("kind", "char").set("characters", std::move(list));
 }
 
 std::int64_t Tokenizer::vocabulary() const {
-    return kind_ == TokenizerKind::bytes ? kBytes : static_cast<std::int64_t>(characters_.size());
+    switch (kind_) {
+        case TokenizerKind::characters: return static_cast<std::int64_t>(characters_.size());
+        case TokenizerKind::bytes: return kBytes;
+        case TokenizerKind::bpe: return bpe_->vocabulary();
+        case TokenizerKind::ids: return ids_;
+    }
+    broken_invariant(__FILE__, __LINE__, "kind", "none of the four");
 }
 
 Token Tokenizer::find(char32_t character) const {
@@ -125,6 +170,15 @@ std::vector<Token> Tokenizer::encode(std::string_view text, std::string_view wha
         for (char c : text) tokens.push_back(static_cast<unsigned char>(c));
         return tokens;
     }
+    if (kind_ == TokenizerKind::bpe) {
+        BpeEncoder(*bpe_).encode(text, tokens);
+        return tokens;
+    }
+    if (kind_ == TokenizerKind::ids && !text.empty())
+        throw UserError(
+            "{}: a text needs a tokenizer, and the data are token ids alone; accepted: no text, or data.tokenizer = "
+            "\"bpe\" with data.tokenizer_file",
+            what);
     for_each_character(text, what, [&](char32_t character, std::size_t at) {
         const Token token = find(character);
         if (token < 0)
@@ -139,14 +193,28 @@ std::vector<Token> Tokenizer::encode(std::string_view text, std::string_view wha
 
 std::string Tokenizer::decode(std::span<const Token> tokens) const {
     std::string text;
-    for (Token token : tokens) {
-        CLEAVE_CHECK(token >= 0 && token < vocabulary(), "token {} of {}", token, vocabulary());
-        if (kind_ == TokenizerKind::bytes)
-            text += static_cast<char>(static_cast<unsigned char>(token));
-        else
-            append_utf8(text, characters_[static_cast<std::size_t>(token)]);
-    }
+    for (Token token : tokens) text += text_of(token);
     return text;
+}
+
+std::string Tokenizer::text_of(Token token) const {
+    CLEAVE_CHECK(token >= 0);
+    if (token >= vocabulary()) return to_utf8(0xFFFD);
+    switch (kind_) {
+        case TokenizerKind::characters: return to_utf8(characters_[static_cast<std::size_t>(token)]);
+        case TokenizerKind::bytes: return std::string(1, static_cast<char>(static_cast<unsigned char>(token)));
+        case TokenizerKind::bpe: return bpe_->bytes[static_cast<std::size_t>(token)];
+        case TokenizerKind::ids: return fmt::format("{} ", token);
+    }
+    broken_invariant(__FILE__, __LINE__, "kind", "none of the four");
+}
+
+std::optional<Token> Tokenizer::added_token(const std::string& name) const {
+    return bpe_ ? bpe_->find(name) : std::nullopt;
+}
+
+std::string_view Tokenizer::file_text() const {
+    return bpe_ ? std::string_view(bpe_->file_text) : std::string_view();
 }
 
 std::string StreamingDecoder::add(Token token) {

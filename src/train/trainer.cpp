@@ -58,10 +58,21 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
     if (step == nullptr || step->integer() == nullptr || *step->integer() < 0 || saved_job == nullptr)
         throw UserError("{}: no checkpoint of a training run (no step or job in its metadata)", source);
     auto differences = resume_differences(job_from_json(*saved_job, source), job);
+    if (text == nullptr)
+        throw UserError(
+            "{}: weights without a run's state, nothing to resume; model.weights = \"{}\" in another run "
+            "begins with them",
+            source, folder.string());
     const Json hash = fmt::format("{:016x}", dataset.text_hash());
-    if (text == nullptr || *text != hash)
+    if (*text != hash)
         differences.refused.push_back(
             fmt::format("data.path: {} is another text than the checkpoint was trained on", job.data.path));
+    const Json* tokenizer = file.metadata().find("tokenizer");
+    if (job.data.tokenizer == TokenizerKind::bpe &&
+        (tokenizer == nullptr || *tokenizer != dataset.tokenizer().to_json()))
+        differences.refused.push_back(
+            fmt::format("data.tokenizer_file: {} is another tokenizer than the checkpoint was trained with",
+                        job.data.tokenizer_file));
     throw_problems(differences.refused);
     for (const std::string& line : differences.announced)
         log_warning("the run will not equal an unbroken one: {}", line);
@@ -70,6 +81,16 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
 
 int threads_of_a_rank(int ranks) {
     return team_size(comm::under_mpirun() ? comm::process_place().local_count : ranks);
+}
+
+// A run that is resumed has its tokenizer in its folder: the original may be gone.
+Job::Data data_of(const TrainOptions& options) {
+    Job::Data data = options.job.data;
+    const auto copy = RunFolder::tokenizer_in(options.job.run.folder);
+    const bool bpe = data.tokenizer == TokenizerKind::bpe;
+    if (options.resume && bpe && !std::filesystem::exists(data.tokenizer_file) && std::filesystem::exists(copy))
+        data.tokenizer_file = copy.string();
+    return data;
 }
 
 // The job as it will run, checked against its text.
@@ -132,12 +153,21 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     const std::filesystem::path path = options.job.run.folder;
     // Threads share one mapped file of tokens; under MPI each process keeps its own in memory.
     const bool mapped = !comm::under_mpirun();
-    const Dataset dataset = Dataset::open(options.job.data, mapped ? std::optional(folder->tokens()) : std::nullopt);
+    const Dataset dataset = Dataset::open(data_of(options), mapped ? std::optional(folder->tokens()) : std::nullopt,
+                                          options.job.model.vocabulary);
     const Job job = checked_job(options, dataset);
     std::optional<CheckpointFile> checkpoint;
     if (options.resume) checkpoint.emplace(open_for_resume(path, job, dataset));
+    std::optional<WeightsSource> weights;
+    if (!options.resume && !job.weights.empty()) weights.emplace(job.weights);
     const Mesh mesh = mesh_of(job, options.ranks);
-    SharedRun shared{job, mesh, dataset, checkpoint ? &*checkpoint : nullptr, folder, threads_of_a_rank(options.ranks),
+    SharedRun shared{job,
+                     mesh,
+                     dataset,
+                     checkpoint ? &*checkpoint : nullptr,
+                     weights ? &*weights : nullptr,
+                     folder,
+                     threads_of_a_rank(options.ranks),
                      {}};
     std::atomic<bool> begun = false;
     try {
@@ -145,7 +175,7 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
             set_thread_rank(world.rank());
             check_agreement(world, common_part(job, dataset));
             TrainingRun run(shared, world);
-            if (world.rank() == 0) folder->begin(options.config_text);
+            if (world.rank() == 0) folder->begin(options.config_text, dataset.tokenizer().file_text());
             begun = true;
             run.run();
             if (world.rank() == 0) report(shared, options.json);
@@ -173,7 +203,7 @@ int train(const TrainOptions& options) {
 }
 
 int plan_only(const TrainOptions& options) {
-    const Dataset dataset = Dataset::open(options.job.data, std::nullopt);
+    const Dataset dataset = Dataset::open(data_of(options), std::nullopt, options.job.model.vocabulary);
     const Job job = checked_job(options, dataset);
     const auto transport = comm::under_mpirun() ? comm::TransportKind::mpi : comm::TransportKind::inproc;
     const auto plans = dry_run(job, options.ranks, transport, threads_of_a_rank(options.ranks));

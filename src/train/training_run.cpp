@@ -59,6 +59,8 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
         if (const Json* skipped = shared_.checkpoint->metadata().find("skipped_steps"))
             step_.set_skipped_steps(*skipped->integer());
         saved_ = done_;
+    } else if (shared_.weights != nullptr) {
+        shared_.weights->load(engine_, model_);
     } else {
         model_.initialize(static_cast<std::uint64_t>(job_.train.seed));
     }
@@ -75,6 +77,8 @@ void TrainingRun::announce() {
     log_info("batch {} = {} ranks x {} microbatch{} x {} sequences; {} training tokens, {} validation tokens",
              job_.train.batch, dp_, accumulation_, accumulation_ == 1 ? "" : "es", microbatch_,
              shared_.dataset.tokens(Part::train).size(), shared_.dataset.tokens(Part::validation).size());
+    if (shared_.checkpoint == nullptr && shared_.weights != nullptr)
+        log_info("begins with the weights of {}", shared_.weights->description());
     if (shared_.checkpoint == nullptr) return;
     log_info("resumes after step {} from {}", done_, shared_.checkpoint->path().string());
     const Json* environment = shared_.checkpoint->metadata().find("environment");
@@ -191,7 +195,7 @@ void TrainingRun::save() {
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
         metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
         const RunFolder& folder = *shared_.folder;
-        save_checkpoint(folder.checkpoint(done_), model_, step_.optimizer(), metadata);
+        save_checkpoint(folder.checkpoint(done_), model_, &step_.optimizer(), metadata);
         mark_latest(folder.checkpoint(done_));
         folder.remove_checkpoints_before(done_);
         write_file(folder.loss_plot(), loss_plot(folder.path().filename().string(), read_metrics(folder.metrics())));

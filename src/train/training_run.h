@@ -13,6 +13,7 @@
 #include "train/run_folder.h"
 #include "train/sampler.h"
 #include "train/step.h"
+#include "train/weights_source.h"
 
 namespace cleave {
 
@@ -35,6 +36,7 @@ struct SharedRun {
     const Mesh& mesh;
     const Dataset& dataset;
     const CheckpointFile* checkpoint;  // to resume from, or null
+    const WeightsSource* weights;      // to begin with, or null
     const RunFolder* folder;           // null where rank 0 is elsewhere
     int team;
     TrainingResult result;             // rank 0 writes it

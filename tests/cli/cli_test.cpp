@@ -40,7 +40,7 @@ TEST_F(CliTest, HelpNamesEveryCommandAndEachExplainsItself) {
     const Result help = cleave("--help");
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.err, IsEmpty());
-    for (const char* command : {"train", "generate", "bench", "config", "init"}) {
+    for (const char* command : {"train", "generate", "convert", "bench", "config", "init"}) {
         EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
         const Result own = cleave(std::string(command) + " --help");
         EXPECT_EQ(own.exit_code, 0);
@@ -153,6 +153,32 @@ TEST_F(CliTest, TrainsOverwritesResumesAndGenerates) {
     EXPECT_NO_THROW(Json::parse(text.out, "stdout"));
     EXPECT_EQ(cleave("generate " + folder + " --prompt 'First' --tokens 7 --json").out, text.out);
     EXPECT_THAT(cleave("generate " + folder + " --prompt '\xC3\xA9'").err, HasSubstr("U+00E9"));
+}
+
+// A step whose learning rate moves no f32 begins and ends with the weights that it was given.
+TEST_F(CliTest, ConvertsTrainsFromWeightsAndConvertsBack) {
+    write_all(folder_ / "any.txt", std::string(3000, 'a') + "bcd");
+    write_all(folder_ / "my.toml", "[model]\nweights = \"given\"\ncontext = 12\n[data]\npath = \"any.txt\"\n");
+    const std::string given = (folder_ / "given").string();
+    ASSERT_EQ(cleave("convert tests/golden/models/qwen3 " + given).exit_code, 0);
+    const Result train =
+        cleave("train " + (folder_ / "my.toml").string() +
+               " --ranks 2 --set train.steps=2 --set train.warmup_steps=0 --set train.lr=1e-30 --set "
+               "train.min_lr=0 --set train.evaluate_batches=1 --set sample.tokens=3 --set run.folder=" +
+               (folder_ / "run").string());
+    ASSERT_EQ(train.exit_code, 0) << train.err;
+    EXPECT_THAT(train.err,
+                AllOf(HasSubstr("begins with the weights of the checkpoint " + given), HasSubstr("context 12")));
+    const Result back = cleave("convert " + (folder_ / "run").string() + " " + (folder_ / "out").string() + " --json");
+    ASSERT_EQ(back.exit_code, 0) << back.err;
+    EXPECT_TRUE(*Json::parse(back.out, "stdout").find("equal")->boolean());
+    EXPECT_EQ(cleave("convert " + given + " " + (folder_ / "direct").string()).exit_code, 0);
+    EXPECT_EQ(read_all(folder_ / "out" / "model.safetensors"), read_all(folder_ / "direct" / "model.safetensors"));
+
+    EXPECT_THAT(cleave("convert " + given + " x --dtype f16").err, HasSubstr("found 'f16'; accepted: f32, bf16"));
+    const Result wrong = cleave("train " + (folder_ / "my.toml").string() + " --set model.layers=7");
+    EXPECT_EQ(wrong.exit_code, 2);
+    EXPECT_THAT(wrong.err, HasSubstr("--set model.layers: found 7, but the checkpoint"));
 }
 
 TEST_F(CliTest, ADryRunPrintsOneDocumentAndWritesNothing) {

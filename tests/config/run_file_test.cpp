@@ -131,6 +131,8 @@ TEST(EffectiveRunFile, GivesTheSameJobAgain) {
         ASSERT_EQ(assign(key, other), std::nullopt) << key.name;
     }
     job.data.path = "/data/any \"text\".txt";
+    job.data.tokenizer_file = "/data/tokenizer.json";
+    job.weights = "/models/any";
     const RunFile back = parse(effective_run_file(job));
     EXPECT_THAT(back.problems, IsEmpty());
     EXPECT_EQ(to_json(back.job), to_json(job));

@@ -141,6 +141,24 @@ void add_embeddings(std::vector<Case>& cases, bool large) {
                          }));
 }
 
+void add_rms_norms(std::vector<Case>& cases, const std::string& of, const Shape& x) {
+    const Shape rows(std::span(x.begin(), x.end() - 1)), width{x.back()};
+    const OperandCase rstd = positive(rows, "rstd");
+    cases.push_back(make("rms_norm" + of, RmsNorm(1e-6), {in(x, "x"), in(width, "gain")}, {out(x), out_sums(rows)},
+                         [rows](const Arrays& a, const Arrays&) { return ref::rms_norm(a[0], a[1], 1e-6, rows); }));
+    cases.push_back(make("rms_norm_backward_input" + of, RmsNormBackwardInput{},
+                         {in(x, "dy"), in(x, "x"), in(width, "gain"), rstd}, {out(x)},
+                         [](const Arrays& a, const Arrays&) {
+                             return Arrays{ref::norm_backward_input(a[0], a[1], a[2], nullptr, a[3])};
+                         }));
+    cases.push_back(make("rms_norm_backward_weight" + of, RmsNormBackwardWeight{}, {in(x, "dy"), in(x, "x"), rstd},
+                         {sums(width, "dgain")}, [](const Arrays& a, const Arrays& before) {
+                             Arrays y = before;
+                             ref::norm_backward_weight(a[0], a[1], nullptr, a[2], y[0], nullptr);
+                             return y;
+                         }));
+}
+
 void add_norms(std::vector<Case>& cases, bool large) {
     const std::int64_t b = large ? 25 : kBatch, t = large ? 9 : 5, c = large ? 203 : 5;
     const Shape x{b, t, c}, rows{b, t}, width{c};
@@ -160,19 +178,9 @@ void add_norms(std::vector<Case>& cases, bool large) {
                              ref::norm_backward_weight(a[0], a[1], &a[2], a[3], y[0], &y[1]);
                              return y;
                          }));
-    cases.push_back(make("rms_norm", RmsNorm(1e-6), {in(x, "x"), in(width, "gain")}, {out(x), out_sums(rows)},
-                         [rows](const Arrays& a, const Arrays&) { return ref::rms_norm(a[0], a[1], 1e-6, rows); }));
-    cases.push_back(make("rms_norm_backward_input", RmsNormBackwardInput{},
-                         {in(x, "dy"), in(x, "x"), in(width, "gain"), rstd}, {out(x)},
-                         [](const Arrays& a, const Arrays&) {
-                             return Arrays{ref::norm_backward_input(a[0], a[1], a[2], nullptr, a[3])};
-                         }));
-    cases.push_back(make("rms_norm_backward_weight", RmsNormBackwardWeight{}, {in(x, "dy"), in(x, "x"), rstd},
-                         {sums(width, "dgain")}, [](const Arrays& a, const Arrays& before) {
-                             Arrays y = before;
-                             ref::norm_backward_weight(a[0], a[1], nullptr, a[2], y[0], nullptr);
-                             return y;
-                         }));
+    add_rms_norms(cases, "", x);
+    // Of each head's channels: every head has the one gain.
+    add_rms_norms(cases, " of heads", large ? Shape{3, 5, 4, 44} : Shape{kBatch, 3, 4, 4});
 }
 
 void add_elementwise(std::vector<Case>& cases, bool large) {
@@ -396,6 +404,9 @@ std::vector<Pair> all_pairs() {
          {back(LayerNormBackwardInput{}, {dy, input(0), input(1), output(1), output(2)}, {0}),
           back(LayerNormBackwardWeight{}, {dy, input(0), output(1), output(2)}, {1, 2})}},
         {named(cases, "rms_norm"),
+         {back(RmsNormBackwardInput{}, {dy, input(0), input(1), output(1)}, {0}),
+          back(RmsNormBackwardWeight{}, {dy, input(0), output(1)}, {1})}},
+        {named(cases, "rms_norm of heads"),
          {back(RmsNormBackwardInput{}, {dy, input(0), input(1), output(1)}, {0}),
           back(RmsNormBackwardWeight{}, {dy, input(0), output(1)}, {1})}},
         {named(cases, "gelu"), {back(GeluBackward{}, {dy, input(0)}, {0})}},

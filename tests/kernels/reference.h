@@ -106,7 +106,10 @@ inline Array rotary(const Array& x, double base, double sign, std::int64_t posit
     for (std::int64_t row = 0; row < x.shape[0] * T * H; ++row)
         for (std::int64_t i = 0; i < D / 2; ++i) {
             const double t = static_cast<double>(row / H % T + position0);
-            const double angle = sign * t * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(D));
+            // Exponent, power, frequency and angle are f32 numbers (kernels/rotary_frequencies.h).
+            const auto turn =
+                1.0F / static_cast<float>(std::pow(base, static_cast<float>(2 * i) / static_cast<float>(D)));
+            const double angle = sign * static_cast<double>(static_cast<float>(t) * turn);
             const double low = x[row * D + i], high = x[row * D + i + D / 2];
             y[row * D + i] = low * std::cos(angle) - high * std::sin(angle);
             y[row * D + i + D / 2] = high * std::cos(angle) + low * std::sin(angle);

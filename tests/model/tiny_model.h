@@ -10,6 +10,7 @@
 #include "kernels/elementwise.h"
 #include "model/transformer.h"
 #include "parallel/data_parallel.h"
+#include "support/variants.h"
 
 namespace cleave::test {
 
@@ -24,6 +25,12 @@ inline ModelConfig tiny(Family family) {
     config.context = 6;
     config.vocabulary = 13;
     config.initial_deviation = 0.3;  // far from linear: errors show
+    return config;
+}
+
+inline ModelConfig tiny(Variant variant) {
+    ModelConfig config = tiny(Family::gpt2);
+    make_variant(config, variant);
     return config;
 }
 

@@ -8,29 +8,26 @@ namespace {
 
 using test::Options;
 using test::Outcome;
+using test::Variant;
 
-const Outcome& one_rank(Family family) {
-    static const Outcome gpt2 = [] {
-        Options options = test::small_options(Family::gpt2);
+const Outcome& one_rank(Variant variant) {
+    static std::map<Variant, Outcome> outcomes;
+    if (outcomes.count(variant) == 0) {
+        Options options = test::small_options(variant);
         options.steps = 4;
-        return test::run(options);
-    }();
-    static const Outcome llama = [] {
-        Options options = test::small_options(Family::llama);
-        options.steps = 4;
-        return test::run(options);
-    }();
-    return family == Family::gpt2 ? gpt2 : llama;
+        outcomes[variant] = test::run(options);
+    }
+    return outcomes.at(variant);
 }
 
-class DataParallel : public testing::TestWithParam<std::tuple<Family, int, int>> {};
+class DataParallel : public testing::TestWithParam<std::tuple<Variant, int, int>> {};
 
 TEST_P(DataParallel, EqualsOneRankInF64) {
-    const auto [family, dp, accumulation] = GetParam();
-    Options options = test::small_options(family);
+    const auto [variant, dp, accumulation] = GetParam();
+    Options options = test::small_options(variant);
     options.steps = 4;
     options.layout = {dp, accumulation};
-    const Outcome reference = one_rank(family);
+    const Outcome reference = one_rank(variant);
     const Outcome outcome = test::run(options);
     const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
     EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter;
@@ -43,20 +40,25 @@ TEST_P(DataParallel, EqualsOneRankInF64) {
     for (const auto& bits : outcome.bits) EXPECT_EQ(bits, outcome.bits[0]) << "parameters differ between ranks";
 }
 
+std::string case_name(const testing::TestParamInfo<std::tuple<Variant, int, int>>& info) {
+    const auto [variant, dp, accumulation] = info.param;
+    return name_of(variant) + "Dp" + std::to_string(dp) + "Accumulation" + std::to_string(accumulation);
+}
+
 INSTANTIATE_TEST_SUITE_P(Matrix, DataParallel,
-                         testing::Combine(testing::Values(Family::gpt2, Family::llama), testing::Values(1, 2, 3, 4, 8),
-                                          testing::Values(1, 2, 3, 5)),
-                         [](const auto& info) {
-                             return std::string(std::get<0>(info.param) == Family::gpt2 ? "Gpt2" : "Llama") + "Dp" +
-                                    std::to_string(std::get<1>(info.param)) + "Accumulation" +
-                                    std::to_string(std::get<2>(info.param));
-                         });
+                         testing::Combine(testing::Values(Variant::gpt2, Variant::llama),
+                                          testing::Values(1, 2, 3, 4, 8), testing::Values(1, 2, 3, 5)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Variants, DataParallel,
+                         testing::Combine(testing::Values(Variant::qwen2, Variant::qwen3, Variant::llama3),
+                                          testing::Values(2, 3), testing::Values(2)),
+                         case_name);
 
 // f32 and bf16: per tensor at most 4 times the distance of the one-rank run in that dtype from the one-rank f64 run.
 class LowPrecision : public testing::TestWithParam<DType> {};
 
 TEST_P(LowPrecision, StaysWithinItsOwnRoundingOfF64) {
-    const Outcome& exact = one_rank(Family::gpt2);
+    const Outcome& exact = one_rank(Variant::gpt2);
     Options options = test::small_options();
     options.job.train.dtype = GetParam();
     const Outcome alone = test::run(options);

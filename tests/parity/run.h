@@ -9,6 +9,7 @@
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "measure.h"
+#include "support/variants.h"
 #include "train/schedule.h"
 #include "train/step.h"
 
@@ -115,16 +116,15 @@ inline Outcome run(const Options& options) {
     return outcome;
 }
 
-inline Options small_options(Family family = Family::gpt2) {
+inline Options small_options(Variant variant = Variant::gpt2) {
     Options options;
     ModelConfig& m = options.model;
-    m.family = family;
     m.layers = 2;
     m.heads = 4;
-    m.kv_heads = family == Family::llama ? 2 : 0;
     m.width = 16;
     m.mlp_width = 40;
     m.context = 8;
+    make_variant(m, variant);
     m.vocabulary = 29;
     options.job.train.batch = 720;  // divisible by dp 1, 2, 3, 4, 8 times accumulation 1, 2, 3, 5
     options.job.train.dtype = DType::f64;

@@ -18,8 +18,8 @@ class DatasetTest : public testing::Test {
         return data;
     }
     std::string text_of(const Dataset& dataset) const {
-        return dataset.tokenizer().decode(dataset.tokens(Part::train)) +
-               dataset.tokenizer().decode(dataset.tokens(Part::validation));
+        return dataset.tokenizer().decode(dataset.tokens(Part::train).copy()) +
+               dataset.tokenizer().decode(dataset.tokens(Part::validation).copy());
     }
     std::string refusal() const {
         return user_error([&] { Dataset::open(data(), folder_ / "tokens"); });
@@ -31,7 +31,7 @@ TEST_F(DatasetTest, TrainingTakesTheFirstPart) {
     write_all(data().path, "0123456789");
     const Dataset dataset = Dataset::open(data(), folder_ / "tokens");
     EXPECT_EQ(dataset.tokens(Part::train).size(), 9u);
-    EXPECT_EQ(dataset.tokenizer().decode(dataset.tokens(Part::validation)), "9");
+    EXPECT_EQ(dataset.tokenizer().decode(dataset.tokens(Part::validation).copy()), "9");
 }
 
 TEST_F(DatasetTest, MappedTokensEqualThoseInMemory) {

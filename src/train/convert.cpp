@@ -1,0 +1,223 @@
+#include "train/convert.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/output.h"
+#include "base/random.h"
+#include "comm/launch.h"
+#include "engine/cpu_engine.h"
+#include "parallel/data_parallel.h"
+#include "train/checkpoint.h"
+#include "train/job_keys.h"
+#include "train/run_folder.h"
+
+namespace cleave {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kPromptTokens = 64;  // at most; compared by their logits
+
+// Files of a tokenizer and of generation's defaults, which go along as they are.
+constexpr std::string_view kCompanions[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+    "merges.txt",     "generation_config.json"};
+
+std::vector<std::string> copy_companions(const fs::path& from, const fs::path& to) {
+    std::vector<std::string> copied;
+    for (const std::string_view name : kCompanions) {
+        if (!fs::is_regular_file(from / name)) continue;
+        write_file(to / name, read_text_file(from / name));
+        copied.emplace_back(name);
+    }
+    return copied;
+}
+
+std::vector<std::byte> bytes_of(const Tensor& tensor) {
+    const auto* data = static_cast<const std::byte*>(tensor.view().data);
+    return {data, data + tensor.view().bytes()};
+}
+
+void round_to(DType stored, Transformer& model) {
+    for (Parameter* parameter : model.parameters()) {
+        const Tensor& master = parameter->master;
+        if (master.dtype() == stored) continue;
+        std::vector<std::byte> rounded(static_cast<std::size_t>(master.shape().elements() * size_of(stored)));
+        const auto* data = static_cast<const std::byte*>(master.view().data);
+        convert_values(stored_as(master.dtype()), {data, static_cast<std::size_t>(master.view().bytes())}, stored,
+                       rounded.data());
+        convert_values(stored_as(stored), rounded, master.dtype(), master.view().data);
+    }
+    model.refresh_values();
+}
+
+std::vector<double> logits_of_prompt(Engine& engine, Transformer& model) {
+    const ModelConfig& config = model.config();
+    const RandomStream random(1, "prompt of a conversion");
+    std::vector<std::int32_t> prompt;
+    for (std::int64_t i = 0; i < std::min(kPromptTokens, config.most_positions()); ++i)
+        prompt.push_back(static_cast<std::int32_t>(
+            random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(config.vocabulary))));
+    const Tensor tokens = engine.alloc("tokens", {1, static_cast<std::int64_t>(prompt.size())}, model.layouts().tokens,
+                                       DType::i32, MemoryKind::activations);
+    engine.write(tokens, std::as_bytes(std::span(prompt)));
+    Tape tape(engine, false);
+    const Tensor logits = model.logits(tape, tokens);
+    std::vector<double> values(static_cast<std::size_t>(logits.shape().elements()));
+    convert_values(stored_as(logits.dtype()), bytes_of(logits), DType::f64, values.data());
+    return values;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        const double difference = std::abs(a[i] - b[i]);
+        largest = difference <= largest    ? largest
+                  : std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                           : difference;
+    }
+    return largest;
+}
+
+// Runs `body` with a model of the source's shape and weights, on one rank.
+void with_model(const WeightsSource& source, const std::function<void(Engine&, Transformer&)>& body) {
+    const Mesh mesh({{"pp", 1}, {"dp", 1}, {"cp", 1}, {"tp", 1}});
+    // Master weights are f32 but for a run in f64.
+    const DType dtype = source.job().train.dtype == DType::f64 ? DType::f64 : DType::f32;
+    comm::run_ranks({}, [&](comm::Communicator& world) {
+        CpuEngine engine(mesh, world, team_size(1));
+        Transformer model(engine, source.model(), data_parallel_layouts(mesh), dtype);
+        source.load(engine, model);
+        body(engine, model);
+    });
+}
+
+struct Conversion {
+    std::string does;  // "a Hugging Face folder to a run folder"
+    std::vector<std::string> copied;
+    Comparison comparison;
+    double rounding = 0;  // the largest difference of a logit that storing as bf16 makes
+};
+
+// None, with a warning, where it is of a kind that Cleave does not read: the weights are of use without.
+std::optional<Tokenizer> tokenizer_of(const WeightsSource& source) {
+    if (!source.tokenizer_file()) return std::nullopt;
+    try {
+        return source.tokenizer();
+    } catch (const UserError& error) {
+        log_warning("its tokenizer goes along but cannot be used here: {}", error.what());
+        return std::nullopt;
+    }
+}
+
+Conversion to_run_folder(const WeightsSource& source, const ConvertOptions& options) {
+    Conversion done{"a Hugging Face folder to a run folder", {}, {}, 0};
+    const std::optional<Tokenizer> tokenizer = tokenizer_of(source);
+    RunFolder folder(options.destination, options.overwrite ? RunFolder::Mode::overwrite : RunFolder::Mode::fresh);
+    Job job = source.job();
+    job.run.folder = options.destination;
+    if (tokenizer) {
+        job.data.tokenizer = TokenizerKind::bpe;
+        job.data.tokenizer_file = folder.tokenizer().string();
+    }
+    with_model(source, [&](Engine& engine, Transformer& model) {
+        folder.begin(options.run_file(job), "");
+        done.copied = copy_companions(source.path(), folder.path());
+        Json metadata{{"step", 0}, {"job", to_json(job)}, {"converted_from", source.description()}};
+        if (tokenizer) metadata.set("tokenizer", tokenizer->to_json());
+        save_checkpoint(folder.checkpoint(0), model, nullptr, metadata);
+        mark_latest(folder.checkpoint(0));
+        done.comparison = compare_with(WeightsSource(folder.path()), engine, model, model.compute());
+    });
+    return done;
+}
+
+void prepare_folder(const fs::path& folder, bool overwrite) {
+    std::error_code problem;
+    fs::create_directories(folder, problem);
+    if (problem) throw UserError("cannot create the folder {}: {}", folder.string(), problem.message());
+    if (!overwrite && !fs::is_empty(folder))
+        throw UserError("the folder {} holds files: --overwrite replaces those of the model", folder.string());
+}
+
+Conversion to_hugging_face(const WeightsSource& source, const ConvertOptions& options) {
+    Conversion done{"a checkpoint to a Hugging Face folder", {}, {}, 0};
+    const fs::path folder = options.destination;
+    prepare_folder(folder, options.overwrite);
+    with_model(source, [&](Engine& engine, Transformer& model) {
+        write_hugging_face(folder, model, options.dtype);
+        // RUN_FOLDER/checkpoints/step.ckpt
+        done.copied = copy_companions(source.path().parent_path().parent_path(), folder);
+        const std::vector<double> before = logits_of_prompt(engine, model);
+        done.comparison = compare_with(WeightsSource(folder), engine, model, options.dtype);
+        done.rounding = largest_difference(before, logits_of_prompt(engine, model));
+    });
+    return done;
+}
+
+void print_verdict(const Conversion& done, const ConvertOptions& options) {
+    const Comparison& c = done.comparison;
+    if (options.json) {
+        Json different = Json::array();
+        for (const std::string& name : c.different) different.push(name);
+        print(Json{{"converted", done.does},
+                   {"destination", options.destination},
+                   {"equal", c.equal()},
+                   {"tensors", c.tensors},
+                   {"different", std::move(different)},
+                   {"logit_difference", c.logit_difference},
+                   {"rounding_of_logits", done.rounding}}
+                  .dump() +
+              "\n");
+        return;
+    }
+    std::string copied;
+    for (const std::string& name : done.copied) copied += ", " + name;
+    print(fmt::format("{}: {} tensors in {}{}\n", done.does, c.tensors, options.destination, copied));
+    if (done.rounding > 0)
+        print(fmt::format("stored as {}: rounding changes a logit by up to {:.2g}\n", name_of(options.dtype),
+                          done.rounding));
+    if (c.equal())
+        print("read again: every weight is equal bit for bit, and so are the logits of a prompt\n");
+    else
+        print(fmt::format("read again: DIFFERENT: {} weights{}, logits by up to {:.3g}\n", c.different.size(),
+                          c.different.empty() ? "" : ", the first is " + c.different.front(), c.logit_difference));
+}
+
+}  // namespace
+
+Comparison compare_with(const WeightsSource& written, Engine& engine, Transformer& model, DType stored) {
+    Comparison result;
+    round_to(stored, model);
+    const std::vector<double> expected = logits_of_prompt(engine, model);
+    Transformer again(engine, model.config(), model.layouts(), model.compute());
+    written.load(engine, again);
+    for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+        const Parameter& before = *model.parameters()[i];
+        ++result.tensors;
+        if (bytes_of(before.master) != bytes_of(again.parameters()[i]->master)) result.different.push_back(before.name);
+    }
+    result.logit_difference = largest_difference(expected, logits_of_prompt(engine, again));
+    return result;
+}
+
+int run_conversion(const ConvertOptions& options) {
+    const WeightsSource source(options.source);
+    const bool import = source.hugging_face() != nullptr;
+    if (import && options.dtype != DType::f32)
+        throw UserError(
+            "--dtype: found {}; a run folder holds master weights in f32, --dtype is for Hugging Face folders",
+            name_of(options.dtype));
+    if (import)
+        for (const std::string& note : source.hugging_face()->config().notes) log_info("{}: {}", options.source, note);
+    const Conversion done = import ? to_run_folder(source, options) : to_hugging_face(source, options);
+    print_verdict(done, options);
+    return done.comparison.equal() ? kExitOk : kExitNo;
+}
+
+}  // namespace cleave

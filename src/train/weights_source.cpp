@@ -1,0 +1,118 @@
+#include "train/weights_source.h"
+
+#include "base/error.h"
+#include "train/checkpoint.h"
+#include "train/job_keys.h"
+#include "train/run_folder.h"
+
+namespace cleave {
+
+namespace {
+
+// The newest checkpoint of a run folder; a file is one itself. None: something else, or nothing.
+std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path) {
+    if (!std::filesystem::is_directory(path)) return path;
+    return RunFolder::newest_checkpoint(path);
+}
+
+Job job_of(const CheckpointFile& file) {
+    const Json* job = file.metadata().find("job");
+    if (job == nullptr)
+        throw UserError("{}: no checkpoint of a training run (no job in its metadata)", file.path().string());
+    return job_from_json(*job, file.path().string());
+}
+
+// Keys of [model] that need not be those of the weights. Rotary positions have no table that ends.
+bool is_free(std::string_view key, Family family) {
+    return key == "model.context" || key == "model.initial_deviation" ||
+           (key == "model.positions" && family == Family::llama);
+}
+
+}  // namespace
+
+WeightsSource::WeightsSource(const std::filesystem::path& path) {
+    if (!std::filesystem::exists(path)) throw UserError("there is no folder or checkpoint '{}'", path.string());
+    const bool folder = is_hugging_face_folder(path);
+    const auto file = folder ? std::nullopt : checkpoint_in(path);
+    if (folder) {
+        hugging_face_.emplace(path);
+        job_.model = hugging_face_->config().model;
+    } else if (file) {
+        checkpoint_.emplace(*file);
+        job_ = job_of(*checkpoint_);
+    } else {
+        throw UserError(
+            "{} holds neither a checkpoint, as the folder of a finished or stopped run would, nor a config.json, as a "
+            "Hugging Face folder would",
+            path.string());
+    }
+}
+
+const std::filesystem::path& WeightsSource::path() const {
+    return checkpoint_ ? checkpoint_->path() : hugging_face_->path();
+}
+
+std::string WeightsSource::description() const {
+    if (checkpoint_) return fmt::format("the checkpoint {}", path().string());
+    return fmt::format("the Hugging Face folder {} ({})", path().string(), hugging_face_->config().architecture);
+}
+
+std::optional<std::filesystem::path> WeightsSource::tokenizer_file() const {
+    const bool other = checkpoint_ && job_.data.tokenizer != TokenizerKind::bpe;
+    const auto file =
+        checkpoint_ ? RunFolder::tokenizer_of(checkpoint_->path()) : RunFolder::tokenizer_in(hugging_face_->path());
+    return !other && std::filesystem::is_regular_file(file) ? std::optional(file) : std::nullopt;
+}
+
+Tokenizer WeightsSource::tokenizer() const {
+    Tokenizer found = saved_tokenizer();
+    // Tokens index the model's tables: each must have its row.
+    if (found.vocabulary() < 1 || found.vocabulary() > job_.model.vocabulary)
+        throw UserError(
+            "cannot use '{}': its tokenizer has {} tokens, its model {} rows for them; accepted: from 1 to {}",
+            path().string(), found.vocabulary(), job_.model.vocabulary, job_.model.vocabulary);
+    return found;
+}
+
+Tokenizer WeightsSource::saved_tokenizer() const {
+    const Json* saved = checkpoint_ ? checkpoint_->metadata().find("tokenizer") : nullptr;
+    if (saved != nullptr) return Tokenizer::from_json(*saved, checkpoint_->path().string());
+    const auto file = tokenizer_file();
+    if (!file) throw UserError("{} has no tokenizer.json", description());
+    return Tokenizer::bpe(read_bpe(*file));
+}
+
+void WeightsSource::load(Engine& engine, Transformer& model) const {
+    if (checkpoint_)
+        load_weights(*checkpoint_, engine, model);
+    else
+        hugging_face_->load(model);
+}
+
+std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::string_view)>& is_set) {
+    if (job.weights.empty()) return {};
+    const WeightsSource source(job.weights);
+    Job theirs = source.job();
+    theirs.model.positions = theirs.model.most_positions();  // the table's rows, whatever the context becomes
+    if (const auto file = source.tokenizer_file(); file && !is_set("data.tokenizer")) {
+        job.data.tokenizer = TokenizerKind::bpe;
+        if (!is_set("data.tokenizer_file")) job.data.tokenizer_file = file->string();
+    }
+    std::vector<std::string> problems;
+    const auto own_keys = keys_of(job);
+    const auto their_keys = keys_of(theirs);
+    for (std::size_t i = 0; i < own_keys.size(); ++i) {
+        const Key& own = own_keys[i];
+        if (own.section() != "model" || own.name == "model.weights") continue;
+        const Value value = value_of(their_keys[i]);
+        if (!is_set(own.name))
+            assign(own, value);
+        else if (!is_free(own.name, theirs.model.family) && value_of(own) != value)
+            problems.push_back(fmt::format("{}: found {}, but {} has {}; accepted: {}, or no {}", own.name,
+                                           value_text(value_of(own)), source.description(), value_text(value),
+                                           value_text(value), own.name));
+    }
+    return problems;
+}
+
+}  // namespace cleave

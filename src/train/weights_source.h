@@ -1,0 +1,53 @@
+// Where a model and its weights come from: a Hugging Face folder, a run folder (its newest checkpoint), or a checkpoint
+// file. Thread rule: immutable after construction; all rank threads share one.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/checkpoint_file.h"
+#include "train/hugging_face.h"
+#include "train/job.h"
+#include "train/tokenizer.h"
+
+namespace cleave {
+
+class WeightsSource {
+  public:
+    // Throws UserError where `path` is none of these, or damaged.
+    explicit WeightsSource(const std::filesystem::path& path);
+
+    // The job of the run; for a Hugging Face folder the defaults and its model.
+    const Job& job() const { return job_; }
+    const ModelConfig& model() const { return job_.model; }
+    // Either of them is there.
+    const HuggingFaceFolder* hugging_face() const { return hugging_face_ ? &*hugging_face_ : nullptr; }
+    const CheckpointFile* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
+    const std::filesystem::path& path() const;  // of the folder or the checkpoint
+    std::string description() const;            // "the Hugging Face folder x (LlamaForCausalLM)"
+    // Its tokenizer.json; none where there is none, or the tokenizer is of another kind.
+    std::optional<std::filesystem::path> tokenizer_file() const;
+    // Throws UserError where it has none, or one with more tokens than the model has rows.
+    Tokenizer tokenizer() const;
+    // Into a model of the same shape; its context may be another. The optimizer's state is not touched.
+    void load(Engine& engine, Transformer& model) const;
+
+  private:
+    Tokenizer saved_tokenizer() const;
+
+    Job job_;
+    std::optional<HuggingFaceFolder> hugging_face_;
+    std::optional<CheckpointFile> checkpoint_;
+};
+
+// Gives `job` the model of job.weights, and its tokenizer.json where no data.tokenizer is set. `is_set` says whether
+// the user has set a key: model.context and what only matters to random weights may be set as one likes; any other must
+// agree. Returns the problems. Does nothing where job.weights is empty. Throws UserError where the weights cannot be
+// used.
+std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::string_view)>& is_set);
+
+}  // namespace cleave

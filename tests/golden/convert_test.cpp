@@ -1,0 +1,213 @@
+// Folders that Transformers has written, through a run folder and back; and folders that are wrong.
+#include "train/convert.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+
+#include "comm/launch.h"
+#include "engine/cpu_engine.h"
+#include "parallel/data_parallel.h"
+#include "support/scratch.h"
+
+namespace cleave {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr const char* kFamilies[] = {"gpt2", "llama2", "llama3", "smollm2", "qwen2", "qwen3"};
+
+std::filesystem::path golden(const std::string& family) {
+    return std::filesystem::path(CLEAVE_SOURCE) / "tests" / "golden" / "models" / family;
+}
+
+class ConvertTest : public testing::Test {
+  protected:
+    int convert(const std::filesystem::path& from, const std::string& to, DType dtype = DType::f32) const {
+        ConvertOptions options;
+        options.source = from.string();
+        options.destination = (folder_ / to).string();
+        options.dtype = dtype;
+        options.json = true;
+        options.run_file = [](const Job&) { return std::string("# a run\n"); };
+        // Whether it returns or throws, what it prints is no part of the test's own report.
+        testing::internal::CaptureStdout();
+        const std::shared_ptr<void> end(nullptr, [](void*) { testing::internal::GetCapturedStdout(); });
+        return run_conversion(options);
+    }
+    ScratchFolder folder_;
+};
+
+std::string bytes_of(const SafetensorsTensor& tensor) {
+    return {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()};
+}
+
+TEST_F(ConvertTest, ThereAndBackIsTheSameModel) {
+    for (const std::string family : kFamilies) {
+        ASSERT_EQ(convert(golden(family), family + ".run"), 0);
+        ASSERT_EQ(convert(folder_ / (family + ".run"), family), 0);
+        const HuggingFaceFolder before(golden(family)), after(folder_ / family);
+        EXPECT_EQ(hugging_face_config(before.config().model, DType::f32),
+                  hugging_face_config(after.config().model, DType::f32));
+        const SafetensorsFolder original(golden(family)), exported(folder_ / family);
+        ASSERT_EQ(original.tensors().size(), exported.tensors().size()) << "tied weights stand once";
+        for (const auto& [name, tensor] : original.tensors()) {
+            ASSERT_NE(exported.find(name), nullptr) << name;
+            EXPECT_EQ(exported.find(name)->shape, tensor->shape) << name;
+            EXPECT_EQ(bytes_of(*exported.find(name)), bytes_of(*tensor)) << name;
+        }
+    }
+}
+
+TEST_F(ConvertTest, StoredAsBf16EveryValueIsRoundedOnce) {
+    ASSERT_EQ(convert(golden("qwen2"), "run"), 0);
+    ASSERT_EQ(convert(folder_ / "run", "half", DType::bf16), 0);
+    const SafetensorsFolder original(golden("qwen2")), exported(folder_ / "half");
+    for (const auto& [name, tensor] : original.tensors()) {
+        std::vector<float> values(static_cast<std::size_t>(tensor->shape.elements())), read(values.size());
+        convert_values(tensor->type, tensor->bytes, DType::f32, values.data());
+        EXPECT_EQ(exported.find(name)->type.name, "BF16");
+        convert_values(exported.find(name)->type, exported.find(name)->bytes, DType::f32, read.data());
+        for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(read[i], static_cast<float>(bf16(values[i])));
+    }
+    // The masters of a bf16 file are its values, exactly: they come back as the same bytes.
+    ASSERT_EQ(convert(folder_ / "half", "half.run"), 0);
+    ASSERT_EQ(convert(folder_ / "half.run", "again", DType::bf16), 0);
+    EXPECT_EQ(read_all(folder_ / "half" / "model.safetensors"), read_all(folder_ / "again" / "model.safetensors"));
+}
+
+TEST_F(ConvertTest, AChangedFileIsSeen) {
+    ASSERT_EQ(convert(golden("llama3"), "run"), 0);
+    ASSERT_EQ(convert(folder_ / "run", "out"), 0);
+    const auto compare = [&] {
+        const WeightsSource source(folder_ / "run");
+        const Mesh mesh({{"pp", 1}, {"dp", 1}, {"cp", 1}, {"tp", 1}});
+        Comparison result;
+        comm::run_ranks({}, [&](comm::Communicator& world) {
+            CpuEngine engine(mesh, world, 1);
+            Transformer model(engine, source.model(), data_parallel_layouts(mesh), DType::f32);
+            source.load(engine, model);
+            result = compare_with(WeightsSource(folder_ / "out"), engine, model, DType::f32);
+        });
+        return result;
+    };
+    EXPECT_TRUE(compare().equal());
+    const auto file = folder_ / "out" / "model.safetensors";
+    std::string bytes = read_all(file);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);  // the last tensor's last element: its sign or exponent
+    write_all(file, bytes);
+    const Comparison changed = compare();
+    EXPECT_THAT(changed.different, ElementsAre("lm_head.weight"));
+    EXPECT_GT(changed.logit_difference, 0);
+    EXPECT_FALSE(changed.equal());
+}
+
+TEST_F(ConvertTest, ATokenizerGoesAlong) {
+    std::filesystem::copy(golden("qwen3"), folder_ / "model");
+    for (const char* name : {"tokenizer.json", "generation_config.json"}) write_all(folder_ / "model" / name, name);
+    ASSERT_EQ(convert(folder_ / "model", "run"), 0);
+    ASSERT_EQ(convert(folder_ / "run", "out"), 0);
+    for (const char* name : {"tokenizer.json", "generation_config.json"})
+        EXPECT_EQ(read_all(folder_ / "out" / name), name);
+}
+
+TEST_F(ConvertTest, FoldersThatExistAreNotTouched) {
+    ASSERT_EQ(convert(golden("qwen3"), "run"), 0);
+    EXPECT_THAT(user_error([&] { convert(golden("qwen3"), "run"); }), HasSubstr("--overwrite"));
+    ASSERT_EQ(convert(folder_ / "run", "out"), 0);
+    EXPECT_THAT(user_error([&] { convert(folder_ / "run", "out"); }), HasSubstr("--overwrite"));
+    EXPECT_THAT(user_error([&] { convert(folder_ / "nowhere", "out2"); }), HasSubstr("nowhere"));
+    EXPECT_THAT(user_error([&] { convert(golden("."), "out2"); }), HasSubstr("neither a checkpoint"));
+    EXPECT_THAT(user_error([&] { convert(golden("qwen3"), "out2", DType::bf16); }), HasSubstr("--dtype"));
+}
+
+// Copies of a folder whose weights are written anew, each tensor through `change`.
+class OtherWeightsTest : public ConvertTest {
+  protected:
+    using Change = std::function<std::string(const std::string& name)>;  // the new name; empty: left out
+    std::string refusal(const std::string& family, const Change& change, const Json& settings = Json::object()) const {
+        const SafetensorsFolder original(golden(family));
+        const std::vector<float> zeros(20 * 20);
+        SafetensorsWriter writer;
+        for (const auto& [name, tensor] : original.tensors())
+            if (const std::string to = change(name); !to.empty())
+                writer.add(to, tensor->shape, DType::f32, tensor->bytes.data(), DType::f32);
+        if (family == "gpt2") {
+            writer.add("h.0.attn.bias", {1, 1, 20, 20}, DType::f32, zeros.data(), DType::f32);
+            writer.add("h.0.attn.masked_bias", {}, DType::f32, zeros.data(), DType::f32);
+        }
+        std::filesystem::create_directories(folder_ / "other");
+        writer.write(folder_ / "other" / "model.safetensors");
+        Json config = Json::parse(read_all(golden(family) / "config.json"), "config.json");
+        for (const auto& [key, value] : *settings.members()) config.set(key, value);
+        write_all(folder_ / "other" / "config.json", config.dump());
+        return user_error([&] { HuggingFaceFolder{folder_ / "other"}; });
+    }
+};
+
+TEST_F(OtherWeightsTest, NamesOfTheModelWithoutItsHeadAreAccepted) {
+    const auto strip = [](const std::string& name) { return name.substr(name.find('.') + 1); };
+    EXPECT_THAT(refusal("gpt2", strip), IsEmpty());
+    ASSERT_EQ(convert(folder_ / "other", "run"), 0);
+    ASSERT_EQ(convert(folder_ / "run", "out"), 0);
+    const SafetensorsFolder original(golden("gpt2")), exported(folder_ / "out");
+    for (const auto& [name, tensor] : original.tensors()) EXPECT_EQ(bytes_of(*exported.find(name)), bytes_of(*tensor));
+    EXPECT_THAT(refusal("qwen2", strip), IsEmpty());
+}
+
+TEST_F(OtherWeightsTest, WhatIsMissingOrTooMuchOrOfAnotherShapeIsNamed) {
+    EXPECT_THAT(refusal("llama2",
+                        [](const std::string& name) {
+                            if (name == "model.norm.weight") return std::string();
+                            return name == "lm_head.weight" ? std::string("lm_head.bias") : name;
+                        }),
+                AllOf(HasSubstr("the weights lack 'model.norm.weight' [24]"),
+                      HasSubstr("the weights lack 'lm_head.weight' [47, 24]"), HasSubstr("'lm_head.bias' [47, 24]"),
+                      HasSubstr("3 problems")));
+    const auto same = [](const std::string& name) { return name; };
+    EXPECT_THAT(refusal("llama2", same, Json{{"num_key_value_heads", 2}}),
+                AllOf(HasSubstr("'model.layers.0.self_attn.k_proj.weight' is [24, 24]"), HasSubstr("needs [12, 24]")));
+    EXPECT_THAT(refusal("llama2", same, Json{{"vocab_size", 1 << 20}, {"num_hidden_layers", 40}}),
+                AllOf(HasSubstr("13 problems"), HasSubstr(" more")));
+}
+
+TEST_F(OtherWeightsTest, TiedWeightsThatDifferAreRefused) {
+    const auto same = [](const std::string& name) { return name; };
+    EXPECT_THAT(refusal("llama2", same, Json{{"tie_word_embeddings", true}}),
+                HasSubstr("'lm_head.weight' differs from 'model.embed_tokens.weight'"));
+}
+
+TEST(AdoptModel, TakesTheModelButWhatIsSet) {
+    const auto nothing = [](std::string_view) { return false; };
+    Job job;
+    job.weights = golden("llama3").string();
+    EXPECT_THAT(adopt_model(job, nothing), IsEmpty());
+    EXPECT_EQ(job.model.family, Family::llama);
+    EXPECT_EQ(job.model.vocabulary, 47);
+    EXPECT_EQ(job.model.rotary.factor, 8);
+    EXPECT_EQ(job.model.context, 512);
+    EXPECT_EQ(job.model.positions, 512);
+
+    Job other;
+    other.weights = job.weights;
+    other.model.context = 16;
+    other.model.layers = 3;
+    const auto set = [](std::string_view key) { return key == "model.context" || key == "model.layers"; };
+    EXPECT_THAT(adopt_model(other, set),
+                ElementsAre(AllOf(HasSubstr("model.layers: found 3"), HasSubstr("accepted: 2"))));
+    EXPECT_EQ(other.model.context, 16);
+    EXPECT_EQ(other.model.positions, 512);
+
+    Job random;
+    EXPECT_THAT(adopt_model(random, nothing), IsEmpty());
+    EXPECT_EQ(random.model.layers, Job().model.layers);
+    random.weights = "/nowhere";
+    EXPECT_THAT(user_error([&] { adopt_model(random, nothing); }), HasSubstr("'/nowhere'"));
+}
+
+}  // namespace
+}  // namespace cleave
