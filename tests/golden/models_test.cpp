@@ -61,7 +61,9 @@ class Golden {
         return values;
     }
     // Tokens and labels of a step, counted from 0; they are [steps, batch, time].
-    Samples batch(std::int64_t step) const { return {slice("tokens", step), slice("labels", step)}; }
+    Samples batch(std::int64_t step) const {
+        return {.tokens = slice("tokens", step), .labels = slice("labels", step)};
+    }
     std::int64_t steps() const { return at("tokens").shape[0]; }
     std::int64_t context() const { return at("tokens").shape[2]; }
 

@@ -52,7 +52,7 @@ TEST_F(RunFolderTest, OverwritingRemovesTheRunsFilesAndNoOthers) {
     for (const auto& name : others) put(name);
     RunFolder folder(path(), Mode::overwrite);
     for (const auto& name : runs) EXPECT_TRUE(has(name)) << name << " went before the run began";
-    folder.begin("[train]\n");
+    folder.begin("[train]\n", "");
     for (const auto& name : runs) EXPECT_FALSE(has(name)) << name;
     for (const auto& name : others) EXPECT_TRUE(has(name)) << name;
     EXPECT_EQ(read_all(folder.config()), "[train]\n");
@@ -61,7 +61,7 @@ TEST_F(RunFolderTest, OverwritingRemovesTheRunsFilesAndNoOthers) {
 TEST_F(RunFolderTest, ResumingKeepsTheRunAndClearsWhatAKilledOneHadNotFinished) {
     for (const char* name : {"metrics.jsonl", "checkpoints/step_000000007.ckpt"}) put(name);
     for (const char* name : {"loss.svg.12-3.tmp", "checkpoints/step_000000008.ckpt.12-4.tmp"}) put(name);
-    RunFolder(path(), Mode::resume).begin("new");
+    RunFolder(path(), Mode::resume).begin("new", "");
     EXPECT_TRUE(has("metrics.jsonl"));
     EXPECT_TRUE(has("checkpoints/step_000000007.ckpt"));
     EXPECT_FALSE(has("loss.svg.12-3.tmp"));
@@ -82,14 +82,14 @@ TEST_F(RunFolderTest, ARunThatNeverBeganLeavesNothing) {
     RunFolder(path(), Mode::overwrite).abandon();
     EXPECT_TRUE(has("tokens.bin")) << "an older run's file went";
     RunFolder begun(path(), Mode::overwrite);
-    begun.begin("x");
+    begun.begin("x", "");
     begun.abandon();
     EXPECT_TRUE(has("config.toml")) << "a run that has begun stays";
 }
 
 TEST_F(RunFolderTest, TheNewestCheckpointAndTheOneBeforeItStay) {
     RunFolder folder(path(), Mode::fresh);
-    folder.begin("");
+    folder.begin("", "");
     EXPECT_EQ(RunFolder::newest_checkpoint(path()), std::nullopt);
     for (std::int64_t step : {5, 10, 90, 100, 1000}) {
         write_all(folder.checkpoint(step), "x");
