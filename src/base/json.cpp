@@ -139,8 +139,9 @@ void write(std::string& out, const Json& json, int indent, int level) {
     } else if (const auto* integer = json.integer()) {
         fmt::format_to(std::back_inserter(out), "{}", *integer);
     } else if (json.is_number()) {
-        // fmt's "{}" is the shortest text that reads back the same bits.
-        out += std::isfinite(json.number()) ? fmt::format("{}", json.number()) : "null";
+        // fmt's "{}" is the shortest text that reads back the same bits; but for "-0", which reads as an integer.
+        const double real = json.number();
+        out += !std::isfinite(real) ? "null" : real == 0 && std::signbit(real) ? "-0.0" : fmt::format("{}", real);
     } else if (const auto* text = json.string()) {
         write_string(out, *text);
     } else if (const auto* items = json.items()) {

@@ -64,7 +64,7 @@ TEST(BpeParallel, EveryCutGivesTheTokensOfTheWholeText) {
         EXPECT_TRUE(bpe->cuts_at_lines) << name;
         for (std::uint64_t seed = 0; seed < 200; ++seed) {
             const std::string text = random_text(seed, 300);
-            for (const std::size_t chunk : {1, 40})
+            for (const std::size_t chunk : {std::size_t{1}, std::size_t{40}})
                 ASSERT_EQ(encode_bpe(*bpe, text, {2, chunk, {}}), serial(*bpe, text)) << name << " " << seed;
         }
     }
