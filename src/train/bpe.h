@@ -32,6 +32,7 @@ struct Bpe {
     std::unordered_map<std::string, Token> whole;  // the vocabulary by bytes, where ignore_merges needs it
     bool normal_form_c = false;
     std::vector<WordStage> stages;
+    bool cuts_at_lines = false;                    // the stages' patterns let a long text be cut: bpe_parallel.h
     AddedTokens added;                             // looked for in the text as it is
     AddedTokens added_normalized;                  // and in the normalized text between those
     std::unordered_map<std::string, Token> names;  // all added tokens by content

@@ -27,7 +27,9 @@ class Reader {
         read_vocabulary(member(model, "vocab", "model."));
         read_merges(member(model, "merges", "model."));
         read_normalizer();
-        bpe_.stages = read_pre_tokenizer(json_.find("pre_tokenizer"), bpe_.source);
+        PreTokenizer pre_tokenizer = read_pre_tokenizer(json_.find("pre_tokenizer"), bpe_.source);
+        bpe_.stages = std::move(pre_tokenizer.stages);
+        bpe_.cuts_at_lines = pre_tokenizer.cuts_at_lines;
         check_decoder();
         read_added();
         fill_whole();

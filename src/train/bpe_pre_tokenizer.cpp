@@ -1,5 +1,7 @@
 #include "train/bpe_pre_tokenizer.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace cleave {
@@ -9,11 +11,25 @@ namespace {
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+// Those of Llama 3 and Qwen 2, which differ in how many digits make a word.
+constexpr std::string_view kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kDigit = R"(\p{N})";
+constexpr std::string_view kDigits = R"(\p{N}+)";
+
+bool cuts_at_lines(const WordStage& stage) {
+    if (!stage.pattern || stage.add_prefix_space) return false;
+    const std::string_view text = stage.pattern->text();
+    return text == kGpt2Pattern || text == kLlama3Pattern || text == kQwen2Pattern || text == kDigit || text == kDigits;
+}
+
 class Reader {
   public:
     explicit Reader(std::string_view source) : source_(source) {}
 
-    std::vector<WordStage> run(const Json& json) {
+    PreTokenizer run(const Json& json) {
         if (type_of(json) == "Sequence") {
             const Json* list = json.find("pretokenizers");
             if (list == nullptr || list->items() == nullptr) fail("found a Sequence without pretokenizers");
@@ -22,7 +38,10 @@ class Reader {
             add(json);
         }
         if (!byte_level_) fail("found no ByteLevel; accepted: ByteLevel, alone or at the end of a Sequence");
-        return std::move(stages_);
+        // Digits alone would leave the lines whole.
+        const bool lines = !stages_.empty() && std::all_of(stages_.begin(), stages_.end(), cuts_at_lines) &&
+                           stages_.back().pattern->text().size() > kDigits.size();
+        return {std::move(stages_), lines};
     }
 
   private:
@@ -49,7 +68,7 @@ class Reader {
         else if (type == "Split")
             add_split(json);
         else if (type == "Digits")
-            add_pattern(truth(json, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+            add_pattern(truth(json, "individual_digits", false) ? kDigit : kDigits);
         else
             fail(fmt::format("found {}; accepted: ByteLevel, Split, Digits and a Sequence of them", Json(type).dump()));
     }
@@ -84,7 +103,7 @@ class Reader {
 
 }  // namespace
 
-std::vector<WordStage> read_pre_tokenizer(const Json* json, std::string_view source) {
+PreTokenizer read_pre_tokenizer(const Json* json, std::string_view source) {
     if (json == nullptr || json->is_null())
         throw UserError("{}: pre_tokenizer: found none; accepted: ByteLevel, alone or at the end of a Sequence",
                         source);

@@ -10,8 +10,13 @@
 
 namespace cleave {
 
+struct PreTokenizer {
+    std::vector<WordStage> stages;
+    bool cuts_at_lines = false;  // all patterns are among those that bpe_parallel.h speaks of
+};
+
 // Accepted: ByteLevel, or a Sequence of Split (a Regex, Isolated) and Digits that ends with ByteLevel. Throws
 // UserError, beginning with `source`, naming anything else.
-std::vector<WordStage> read_pre_tokenizer(const Json* json, std::string_view source);
+PreTokenizer read_pre_tokenizer(const Json* json, std::string_view source);
 
 }  // namespace cleave

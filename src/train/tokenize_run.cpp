@@ -52,8 +52,11 @@ int run_tokenization(const TokenizeOptions& options) {
     const Tokenizer tokenizer = tokenizer_of(options, text);
 
     const double begin = seconds();
-    standard_log().progress(fmt::format("encoding {:.1f} MB", static_cast<double>(text.size()) / kMega));
-    const std::vector<Token> tokens = tokenizer.encode(text, options.input);
+    const auto show = [&](std::size_t done) {
+        standard_log().progress(fmt::format("encoding: {:.1f} of {:.1f} MB", static_cast<double>(done) / kMega,
+                                            static_cast<double>(text.size()) / kMega));
+    };
+    const std::vector<Token> tokens = tokenizer.encode(text, options.input, show);
     const double encoded = seconds() - begin;
     standard_log().progress(fmt::format("writing {} tokens", tokens.size()));
     write_token_file(output, format, tokens, tokenizer, hash64(text));

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "train/bpe_encoder.h"
+#include "train/bpe_parallel.h"
 #include "train/run_folder.h"
 
 namespace cleave {
@@ -163,15 +164,17 @@ Token Tokenizer::find(char32_t character) const {
     return at != characters_.end() && *at == character ? static_cast<Token>(at - characters_.begin()) : -1;
 }
 
-std::vector<Token> Tokenizer::encode(std::string_view text, std::string_view what) const {
+std::vector<Token> Tokenizer::encode(std::string_view text, std::string_view what, const Progress& progress) const {
+    if (kind_ == TokenizerKind::bpe) {
+        BpeParallel options;
+        options.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+        options.progress = progress;
+        return encode_bpe(*bpe_, text, options);
+    }
     std::vector<Token> tokens;
     tokens.reserve(text.size());
     if (kind_ == TokenizerKind::bytes) {
         for (char c : text) tokens.push_back(static_cast<unsigned char>(c));
-        return tokens;
-    }
-    if (kind_ == TokenizerKind::bpe) {
-        BpeEncoder(*bpe_).encode(text, tokens);
         return tokens;
     }
     if (kind_ == TokenizerKind::ids && !text.empty())

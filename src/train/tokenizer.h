@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,8 @@ namespace cleave {
 
 class Tokenizer {
   public:
+    using Progress = std::function<void(std::size_t)>;
+
     static Tokenizer bytes();
     // Throws UserError where text is not UTF-8: source, line and byte, and that the byte tokenizer would accept it.
     static Tokenizer characters(std::string_view text, std::string_view source);
@@ -37,7 +40,8 @@ class Tokenizer {
     TokenizerKind kind() const { return kind_; }
     std::int64_t vocabulary() const;
     // Throws UserError naming the first character that is not in the vocabulary; `what` is the text's name in it.
-    std::vector<Token> encode(std::string_view text, std::string_view what) const;
+    // A long text is encoded by all cores where that gives the same tokens (bpe); `progress` is told the bytes done.
+    std::vector<Token> encode(std::string_view text, std::string_view what, const Progress& progress = {}) const;
     // A token beyond the vocabulary, which a model with more rows may write, is U+FFFD.
     std::string decode(std::span<const Token> tokens) const;
     // A special or other added token of a bpe by its text ("<|endoftext|>").

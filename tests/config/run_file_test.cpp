@@ -116,6 +116,11 @@ TEST(RunFile, AMissingFileIsNamedWithTheRemedy) {
                 AllOf(HasSubstr("no run file 'nowhere.toml'"), HasSubstr("cleave init nowhere.toml")));
 }
 
+TEST(RunFile, ATokenizersFileIsRelativeToTheRunFilesFolder) {
+    EXPECT_EQ(parse("[data]\ntokenizer_file = \"t.json\"").job.data.tokenizer_file, "runs/t.json");
+    EXPECT_EQ(parse("", {"data.tokenizer_file=t.json"}).job.data.tokenizer_file, "t.json");
+}
+
 TEST(EffectiveRunFile, GivesTheSameJobAgain) {
     Job job;
     Value other;
@@ -131,7 +136,7 @@ TEST(EffectiveRunFile, GivesTheSameJobAgain) {
         ASSERT_EQ(assign(key, other), std::nullopt) << key.name;
     }
     job.data.path = "/data/any \"text\".txt";
-    job.data.tokenizer_file = "/data/tokenizer.json";
+    job.data.tokenizer_file = "/data/any \"tokenizer\".json";
     job.weights = "/models/any";
     const RunFile back = parse(effective_run_file(job));
     EXPECT_THAT(back.problems, IsEmpty());
