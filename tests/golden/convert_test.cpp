@@ -9,6 +9,7 @@
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
 #include "support/scratch.h"
+#include "train/model_comparison.h"
 
 namespace cleave {
 namespace {
