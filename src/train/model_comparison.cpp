@@ -12,9 +12,13 @@ namespace {
 
 constexpr std::int64_t kPromptTokens = 64;  // at most; compared by their logits
 
-std::vector<std::byte> bytes_of(const Tensor& tensor) {
-    const auto* data = static_cast<const std::byte*>(tensor.view().data);
-    return {data, data + tensor.view().bytes()};
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+    return {static_cast<const std::byte*>(tensor.view().data), static_cast<std::size_t>(tensor.view().bytes())};
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+    const auto x = bytes_of(a), y = bytes_of(b);
+    return std::equal(x.begin(), x.end(), y.begin(), y.end());
 }
 
 void round_to(DType stored, Transformer& model) {
@@ -22,9 +26,7 @@ void round_to(DType stored, Transformer& model) {
         const Tensor& master = parameter->master;
         if (master.dtype() == stored) continue;
         std::vector<std::byte> rounded(static_cast<std::size_t>(master.shape().elements() * size_of(stored)));
-        const auto* data = static_cast<const std::byte*>(master.view().data);
-        convert_values(stored_as(master.dtype()), {data, static_cast<std::size_t>(master.view().bytes())}, stored,
-                       rounded.data());
+        convert_values(stored_as(master.dtype()), bytes_of(master), stored, rounded.data());
         convert_values(stored_as(stored), rounded, master.dtype(), master.view().data);
     }
     model.refresh_values();
@@ -66,11 +68,11 @@ Comparison compare_with(const WeightsSource& written, Engine& engine, Transforme
     const std::vector<double> expected = logits_of_prompt(engine, model);
     Transformer again(engine, model.config(), model.layouts(), model.compute());
     written.load(engine, again);
-    for (std::size_t i = 0; i < model.parameters().size(); ++i) {
-        const Parameter& before = *model.parameters()[i];
-        ++result.tensors;
-        if (bytes_of(before.master) != bytes_of(again.parameters()[i]->master)) result.different.push_back(before.name);
-    }
+    const std::vector<Parameter*> before = model.parameters();
+    const std::vector<Parameter*> after = again.parameters();
+    result.tensors = static_cast<std::int64_t>(before.size());
+    for (std::size_t i = 0; i < before.size(); ++i)
+        if (!same_bytes(before[i]->master, after[i]->master)) result.different.push_back(before[i]->name);
     result.logit_difference = largest_difference(expected, logits_of_prompt(engine, again));
     return result;
 }
