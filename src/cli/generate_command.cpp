@@ -14,11 +14,13 @@ class GenerateCommand : public Command {
     std::string summary() const override { return "write text with a trained model"; }
     std::string examples() const override {
         return "  cleave generate out/tiny\n"
+               "  cleave generate models/gpt2 --prompt 'The sea'\n"
                "  cleave generate out/tiny --prompt 'The sea' --temperature 0.7 --top-k 20";
     }
     void declare(Options& options) override {
-        options.positional("RUN_FOLDER", options_.folder,
-                           "the folder of a run (its newest checkpoint), or a checkpoint file", true);
+        options.positional("FOLDER", options_.folder,
+                           "the folder of a run (its newest checkpoint), a checkpoint file, or a Hugging Face folder",
+                           true);
         options.text("--prompt", "TEXT", prompt_, "the beginning of the text (default: sample.prompt of the run)");
         options.integer("--tokens", tokens_, 1, 1'000'000'000,
                         "how many tokens to write (default: sample.tokens of the run)");

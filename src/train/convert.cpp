@@ -1,18 +1,14 @@
 #include "train/convert.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/output.h"
-#include "base/random.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
 #include "train/checkpoint.h"
 #include "train/job_keys.h"
+#include "train/model_comparison.h"
 #include "train/run_folder.h"
 
 namespace cleave {
@@ -20,8 +16,6 @@ namespace cleave {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::int64_t kPromptTokens = 64;  // at most; compared by their logits
 
 // Files of a tokenizer and of generation's defaults, which go along as they are.
 constexpr std::string_view kCompanions[] = {
@@ -36,52 +30,6 @@ std::vector<std::string> copy_companions(const fs::path& from, const fs::path& t
         copied.emplace_back(name);
     }
     return copied;
-}
-
-std::vector<std::byte> bytes_of(const Tensor& tensor) {
-    const auto* data = static_cast<const std::byte*>(tensor.view().data);
-    return {data, data + tensor.view().bytes()};
-}
-
-void round_to(DType stored, Transformer& model) {
-    for (Parameter* parameter : model.parameters()) {
-        const Tensor& master = parameter->master;
-        if (master.dtype() == stored) continue;
-        std::vector<std::byte> rounded(static_cast<std::size_t>(master.shape().elements() * size_of(stored)));
-        const auto* data = static_cast<const std::byte*>(master.view().data);
-        convert_values(stored_as(master.dtype()), {data, static_cast<std::size_t>(master.view().bytes())}, stored,
-                       rounded.data());
-        convert_values(stored_as(stored), rounded, master.dtype(), master.view().data);
-    }
-    model.refresh_values();
-}
-
-std::vector<double> logits_of_prompt(Engine& engine, Transformer& model) {
-    const ModelConfig& config = model.config();
-    const RandomStream random(1, "prompt of a conversion");
-    std::vector<std::int32_t> prompt;
-    for (std::int64_t i = 0; i < std::min(kPromptTokens, config.most_positions()); ++i)
-        prompt.push_back(static_cast<std::int32_t>(
-            random.below(static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(config.vocabulary))));
-    const Tensor tokens = engine.alloc("tokens", {1, static_cast<std::int64_t>(prompt.size())}, model.layouts().tokens,
-                                       DType::i32, MemoryKind::activations);
-    engine.write(tokens, std::as_bytes(std::span(prompt)));
-    Tape tape(engine, false);
-    const Tensor logits = model.logits(tape, tokens);
-    std::vector<double> values(static_cast<std::size_t>(logits.shape().elements()));
-    convert_values(stored_as(logits.dtype()), bytes_of(logits), DType::f64, values.data());
-    return values;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-    double largest = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        const double difference = std::abs(a[i] - b[i]);
-        largest = difference <= largest    ? largest
-                  : std::isnan(difference) ? std::numeric_limits<double>::infinity()
-                                           : difference;
-    }
-    return largest;
 }
 
 // Runs `body` with a model of the source's shape and weights, on one rank.
@@ -190,21 +138,6 @@ void print_verdict(const Conversion& done, const ConvertOptions& options) {
 }
 
 }  // namespace
-
-Comparison compare_with(const WeightsSource& written, Engine& engine, Transformer& model, DType stored) {
-    Comparison result;
-    round_to(stored, model);
-    const std::vector<double> expected = logits_of_prompt(engine, model);
-    Transformer again(engine, model.config(), model.layouts(), model.compute());
-    written.load(engine, again);
-    for (std::size_t i = 0; i < model.parameters().size(); ++i) {
-        const Parameter& before = *model.parameters()[i];
-        ++result.tensors;
-        if (bytes_of(before.master) != bytes_of(again.parameters()[i]->master)) result.different.push_back(before.name);
-    }
-    result.logit_difference = largest_difference(expected, logits_of_prompt(engine, again));
-    return result;
-}
 
 int run_conversion(const ConvertOptions& options) {
     const WeightsSource source(options.source);

@@ -5,9 +5,8 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
-#include "train/weights_source.h"
+#include "train/job.h"
 
 namespace cleave {
 
@@ -22,16 +21,5 @@ struct ConvertOptions {
 
 // Returns the program's exit code: kExitNo where what was written differs.
 int run_conversion(const ConvertOptions& options);
-
-// The outcome of a comparison; everything equal unless said otherwise.
-struct Comparison {
-    std::int64_t tensors = 0;
-    std::vector<std::string> different;  // names of parameters whose bits differ
-    double logit_difference = 0;         // largest; NaN counts as infinite
-    bool equal() const { return different.empty() && logit_difference == 0; }
-};
-
-// The weights of `model`, which it rounds to `stored` first, with those that `written` gives.
-Comparison compare_with(const WeightsSource& written, Engine& engine, Transformer& model, DType stored);
 
 }  // namespace cleave

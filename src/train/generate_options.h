@@ -9,7 +9,7 @@
 namespace cleave {
 
 struct GenerateOptions {
-    std::string folder;  // of a run, or a checkpoint file
+    std::string folder;  // of a run, a checkpoint file, or a Hugging Face folder
     std::optional<std::string> prompt;
     std::optional<std::int64_t> tokens;
     std::optional<double> temperature;

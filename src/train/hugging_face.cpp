@@ -150,6 +150,7 @@ void write_hugging_face(const std::filesystem::path& folder, Transformer& model,
         CLEAVE_CHECK(master.local_shape() == master.shape(), "{} is cut", parameter->name);
         writer.add(parameter->name, hugging_face_shape(*parameter), master.dtype(), master.view().data, stored);
     }
+    if (model.config().tied_embeddings) writer.add_alias(std::string(kHead), token_table(model.config()));
     writer.write(folder / kWeightsName);
     write_file(folder / kConfigName, config.dump(2) + "\n");
 }

@@ -5,8 +5,9 @@
 // [c, 3, h, d] is [c, 3hd] in the file, q_proj.weight [h, d, c] is [hd, c], o_proj.weight [c, h, d] is [c, hd]. Rotary
 // pairs lie half a head apart on both sides (kernels/rotary.h), so that nothing is permuted.
 //
-// Tied weights stand once in a file, under the token table's name. Files of the model without its head lack the first
-// part of the names ("transformer.", "model."), which is accepted. Thread rule: immutable after construction.
+// Tied weights stand once in a file, under the token table's name; the header's metadata names the head as its alias.
+// Files of the model without its head lack the first part of the names ("transformer.", "model."), which is accepted.
+// Thread rule: immutable after construction.
 #pragma once
 
 #include <filesystem>

@@ -49,18 +49,17 @@ class ConfigReader {
 
     HuggingFaceModel read() {
         if (json_.members() == nullptr) throw UserError("{}: found no JSON object", source_);
-        const Architecture* architecture = find_architecture();
-        if (architecture == nullptr) throw_problems(fields_.problems());
+        const Architecture& architecture = find_architecture();
         HuggingFaceModel result;
-        result.architecture = architecture->name;
+        result.architecture = architecture.name;
         ModelConfig& m = result.model;
-        m.family = architecture->family;
-        m.qkv_bias = architecture->qkv_bias;
-        m.qk_norm = architecture->qk_norm;
+        m.family = architecture.family;
+        m.qkv_bias = architecture.qkv_bias;
+        m.qk_norm = architecture.qk_norm;
         if (m.family == Family::gpt2)
             read_gpt2(m);
         else
-            read_llama(m, *architecture);
+            read_llama(m, architecture);
         m.context = std::min(m.positions, kMostContext);
         throw_problems(fields_.problems());
         std::vector<std::string> problems = check_model(m);
@@ -78,16 +77,17 @@ class ConfigReader {
             notes_.push_back(fmt::format("{} = {}: dropout in training is not taken over", key, found->dump()));
     }
 
-    const Architecture* find_architecture() {
+    // Throws UserError where there is none: nothing else in the file has a meaning then.
+    const Architecture& find_architecture() {
         std::string types;
         const Json* type = fields_.value("model_type");
         for (const Architecture& a : kArchitectures) {
-            if (type != nullptr && *type == Json(a.model_type) && names(a)) return &a;
+            if (type != nullptr && *type == Json(a.model_type) && names(a)) return a;
             types += fmt::format("{}\"{}\"", types.empty() ? "" : ", ", a.model_type);
         }
         if (fields_.problems().empty())
             fields_.refuse("model_type", "found {}; accepted: {}", type == nullptr ? "none" : type->dump(), types);
-        return nullptr;
+        throw UserError("{}", fields_.problems().front());
     }
 
     // Whether `architectures`, where it is there, names this one alone.

@@ -68,6 +68,8 @@ class SafetensorsWriter {
   public:
     // `data`: values of the floating dtype `dtype`, stored as `stored` (f32, bf16 or f64).
     void add(std::string name, const Shape& shape, DType dtype, const void* data, DType stored);
+    // Says in the header that `alias` is the tensor `name`, which stands in the file once.
+    void add_alias(std::string alias, std::string name) { aliases_.emplace_back(std::move(alias), std::move(name)); }
     // Atomically (base/file.h). Throws UserError where it cannot be written.
     void write(const std::filesystem::path& path) const;
 
@@ -83,6 +85,7 @@ class SafetensorsWriter {
     static void write_values(AtomicFile& file, const Item& item);
 
     std::vector<Item> items_;
+    std::vector<std::pair<std::string, std::string>> aliases_;
 };
 
 }  // namespace cleave

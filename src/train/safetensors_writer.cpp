@@ -24,7 +24,9 @@ void SafetensorsWriter::add(std::string name, const Shape& shape, DType dtype, c
 
 std::string SafetensorsWriter::header() const {
     // "format" says to Transformers that the tensors are laid out as PyTorch's.
-    Json json{{"__metadata__", Json{{"format", "pt"}}}};
+    Json metadata{{"format", "pt"}};
+    for (const auto& [alias, name] : aliases_) metadata.set(alias, name);
+    Json json{{"__metadata__", std::move(metadata)}};
     std::int64_t end = 0;
     for (const Item& item : items_) {
         Json shape = Json::array();

@@ -8,6 +8,7 @@
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "engine/virtual_engine.h"
+#include "support/variants.h"
 #include "train/step.h"
 
 namespace cleave {
@@ -31,15 +32,14 @@ Job job_of(DType dtype) {
     return job;
 }
 
-ModelConfig model_of(Family family) {
+ModelConfig model_of(test::Variant variant) {
     ModelConfig m;
-    m.family = family;
     m.layers = 2;
     m.heads = 4;
-    m.kv_heads = family == Family::llama ? 2 : 0;
     m.width = 32;
     m.context = 16;
     m.vocabulary = 31;
+    make_variant(m, variant);
     return m;
 }
 
@@ -62,14 +62,14 @@ Recorded record(Engine& engine, const ModelConfig& config, const Job& job, int a
     return recorded;
 }
 
-class Agreement : public testing::TestWithParam<std::tuple<Family, DType, int, int, Recompute>> {};
+class Agreement : public testing::TestWithParam<std::tuple<test::Variant, DType, int, int, Recompute>> {};
 
 TEST_P(Agreement, VirtualStepEqualsTheExecutedOne) {
-    const auto [family, dtype, dp, accumulation, recompute] = GetParam();
+    const auto [variant, dtype, dp, accumulation, recompute] = GetParam();
     const Mesh mesh({{"pp", 1}, {"dp", dp}, {"cp", 1}, {"tp", 1}});
     Job job = job_of(dtype);
     job.recompute = recompute;
-    const ModelConfig config = model_of(family);
+    const ModelConfig config = model_of(variant);
     std::vector<Recorded> executed(static_cast<std::size_t>(dp));
     comm::LaunchOptions launch;
     launch.ranks = dp;
@@ -109,12 +109,11 @@ TEST_P(Agreement, VirtualStepEqualsTheExecutedOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, Agreement,
-                         testing::Combine(testing::Values(Family::gpt2, Family::llama),
-                                          testing::Values(DType::f32, DType::bf16), testing::Values(1, 2, 4),
-                                          testing::Values(1, 3),
+                         testing::Combine(testing::ValuesIn(test::kVariants), testing::Values(DType::f32, DType::bf16),
+                                          testing::Values(1, 2, 4), testing::Values(1, 3),
                                           testing::Values(Recompute::none, Recompute::selective, Recompute::full)),
                          [](const auto& info) {
-                             return std::string(std::get<0>(info.param) == Family::gpt2 ? "Gpt2" : "Llama") +
+                             return test::name_of(std::get<0>(info.param)) +
                                     std::string(name_of(std::get<1>(info.param))) + "Dp" +
                                     std::to_string(std::get<2>(info.param)) + "Accumulation" +
                                     std::to_string(std::get<3>(info.param)) + "Recompute" +

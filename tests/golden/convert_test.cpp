@@ -9,6 +9,7 @@
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
 #include "support/scratch.h"
+#include "train/model_comparison.h"
 
 namespace cleave {
 namespace {
@@ -173,6 +174,24 @@ TEST_F(OtherWeightsTest, WhatIsMissingOrTooMuchOrOfAnotherShapeIsNamed) {
                 AllOf(HasSubstr("'model.layers.0.self_attn.k_proj.weight' is [24, 24]"), HasSubstr("needs [12, 24]")));
     EXPECT_THAT(refusal("llama2", same, Json{{"vocab_size", 1 << 20}, {"num_hidden_layers", 40}}),
                 AllOf(HasSubstr("13 problems"), HasSubstr(" more")));
+}
+
+// Older files hold the head beside the table that it is tied to.
+TEST_F(OtherWeightsTest, TiedWeightsMayStandTwiceAndAreWrittenOnce) {
+    const SafetensorsFolder original(golden("smollm2"));
+    SafetensorsWriter writer;
+    for (const auto& [name, tensor] : original.tensors())
+        writer.add(name, tensor->shape, DType::f32, tensor->bytes.data(), DType::f32);
+    const SafetensorsTensor& table = *original.find("model.embed_tokens.weight");
+    writer.add("lm_head.weight", table.shape, DType::f32, table.bytes.data(), DType::f32);
+    std::filesystem::create_directories(folder_ / "other");
+    writer.write(folder_ / "other" / "model.safetensors");
+    std::filesystem::copy(golden("smollm2") / "config.json", folder_ / "other");
+    ASSERT_EQ(convert(folder_ / "other", "run"), 0);
+    ASSERT_EQ(convert(folder_ / "run", "out"), 0);
+    EXPECT_EQ(SafetensorsFolder(folder_ / "out").find("lm_head.weight"), nullptr);
+    EXPECT_THAT(read_all(folder_ / "out" / "model.safetensors"),
+                HasSubstr(R"("lm_head.weight": "model.embed_tokens.weight")"));
 }
 
 TEST_F(OtherWeightsTest, TiedWeightsThatDifferAreRefused) {
