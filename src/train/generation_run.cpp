@@ -28,6 +28,14 @@ const Json& saved(const CheckpointFile& file, std::string_view name) {
     return *value;
 }
 
+// Tokens index the model's tables: each must have its row.
+void check_vocabulary(const Job& job, const Tokenizer& tokenizer, std::string_view source) {
+    if (tokenizer.vocabulary() < 1 || tokenizer.vocabulary() > job.model.vocabulary)
+        throw UserError(
+            "cannot use '{}': its tokenizer has {} tokens, its model {} rows for them; accepted: from 1 to {}", source,
+            tokenizer.vocabulary(), job.model.vocabulary, job.model.vocabulary);
+}
+
 Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
     settings.prompt = options.prompt.value_or(settings.prompt);
     settings.tokens = options.tokens.value_or(settings.tokens);
@@ -43,6 +51,7 @@ int run_generation(const GenerateOptions& options) {
     const std::string source = file.path().string();
     const Job job = job_from_json(saved(file, "job"), source);
     const Tokenizer tokenizer = Tokenizer::from_json(saved(file, "tokenizer"), source);
+    check_vocabulary(job, tokenizer, source);
     const Job::Sample settings = settings_of(options, job.sample);
     const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
 
@@ -60,7 +69,7 @@ int run_generation(const GenerateOptions& options) {
             if (!options.json) print(piece);
         };
         show(tokenizer.decode(prompt));
-        generate(engine, model, prompt, settings, static_cast<std::uint64_t>(options.seed),
+        generate(engine, model, prompt, settings, tokenizer.vocabulary(), static_cast<std::uint64_t>(options.seed),
                  [&](Token token) { show(decoder.add(token)); });
         show(decoder.finish());
         Json document = Json::object();

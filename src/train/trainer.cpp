@@ -6,6 +6,7 @@
 #include "comm/launch.h"
 #include "train/checkpoint.h"
 #include "train/dry_run_report.h"
+#include "train/gather_text.h"
 #include "train/job_check.h"
 #include "train/job_keys.h"
 #include "train/training_run.h"
@@ -102,6 +103,41 @@ std::string what_stays(const std::filesystem::path& folder) {
                   : std::string("; no checkpoint had been written before");
 }
 
+// What the ranks must have in common. Where a file lies may differ from host to host; its text may not.
+Json common_part(const Job& job, const Dataset& dataset) {
+    Json common = Json::object();
+    const Json all = to_json(job);
+    for (const auto& [key, value] : *all.members())
+        if (key != "data.path" && key != "run.folder") common.set(key, value);
+    return common.set("the text's checksum", fmt::format("{:016x}", dataset.text_hash()));
+}
+
+// How the other ranks' documents differ from the first one's, a line each.
+std::string differences_of(const std::vector<std::string>& documents) {
+    std::string lines;
+    Json first;
+    for (std::size_t rank = 0; rank < documents.size(); ++rank) {
+        const Json its = Json::parse(documents[rank], "the configuration of a rank");
+        if (rank == 0) first = its;
+        for (const auto& [key, value] : *first.members())
+            if (const Json* other = its.find(key); other == nullptr || *other != value)
+                lines += fmt::format("\n  - {}: {} on rank 0, {} on rank {}", key, value.dump(),
+                                     other == nullptr ? "nothing" : other->dump(), rank);
+    }
+    return lines;
+}
+
+// Under MPI each process reads its own command line. Throws the same UserError on every rank where they differ.
+void check_agreement(comm::Communicator& world, const Json& own) {
+    std::string lines = differences_of(gather_text(world, own.dump()));  // on rank 0
+    auto size = static_cast<std::int64_t>(lines.size());
+    world.broadcast(&size, 1, DType::i64, 0).wait();
+    if (size == 0) return;
+    lines.resize(static_cast<std::size_t>(size));
+    world.broadcast(lines.data(), size, DType::u8, 0).wait();
+    throw UserError("the ranks' configurations differ; every rank needs the same run file, --set and text{}", lines);
+}
+
 RunFolder::Mode folder_mode(const TrainOptions& options) {
     if (options.resume) return RunFolder::Mode::resume;
     return options.overwrite ? RunFolder::Mode::overwrite : RunFolder::Mode::fresh;
@@ -124,6 +160,7 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     try {
         comm::run_ranks(launch_options(job, options.ranks), [&](comm::Communicator& world) {
             set_thread_rank(world.rank());
+            check_agreement(world, common_part(job, dataset));
             TrainingRun run(shared, world);
             if (world.rank() == 0) folder->begin(options.config_text, dataset.tokenizer().file_text());
             begun = true;

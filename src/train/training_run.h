@@ -46,14 +46,17 @@ class TrainingRun {
     TrainingRun(SharedRun& shared, comm::Communicator& world);
     void run();
 
+    // The parts of run(), to be measured one by one.
+    void begin();                        // metrics file, and what the log says first
+    void train_step(std::int64_t step);  // counted from 1; with its line of metrics and of progress
+    void evaluate_now(bool at_end);
+
   private:
     bool first() const { return world_.rank() == 0; }
     void announce();
-    void train_step(std::int64_t step);  // counted from 1
     void show(std::int64_t step, const StepResult& result, double learning_rate);
     double evaluate_part(Part part, std::int64_t evaluation);
     double evaluate_all(Part part);
-    void evaluate_now(bool at_end);
     void save();
     void write_trace(std::int64_t step);
     bool due(std::int64_t every) const { return every > 0 && done_ % every == 0; }
@@ -79,7 +82,7 @@ class TrainingRun {
     double train_seconds_ = 0;
     std::int64_t trained_tokens_ = 0;
     std::int64_t timed_steps_ = 0;
-    double begin_ = 0;  // of the run, in seconds of the steady clock
+    double started_ = 0;  // the run, in seconds of the steady clock
 };
 
 }  // namespace cleave
