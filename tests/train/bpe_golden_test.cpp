@@ -56,9 +56,10 @@ TEST_P(BpeGoldenTest, OneEncoderForAllTextsGivesTheSameIds) {
     EXPECT_EQ(all, expected);
 }
 
-TEST_P(BpeGoldenTest, DecodingGivesTheBytesBack) {
-    const std::string kind = GetParam();
-    if (kind == "smollm2" || kind == "qwen2") return;  // they add spaces and normalize: not the same text
+// The others add spaces (smollm2) and normalize (qwen2).
+class BpeRoundTripTest : public BpeGoldenTest {};
+
+TEST_P(BpeRoundTripTest, DecodingGivesTheBytesBack) {
     const Json cases = Json::parse(read_text_file(golden("cases.json")), "cases.json");
     const Tokenizer tokens = tokenizer();
     for (const Json& each : *cases.items()) {
@@ -67,6 +68,8 @@ TEST_P(BpeGoldenTest, DecodingGivesTheBytesBack) {
     }
 }
 
+INSTANTIATE_TEST_SUITE_P(Tokenizers, BpeRoundTripTest, testing::Values("gpt2", "llama3"),
+                         [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Tokenizers, BpeGoldenTest, testing::Values("gpt2", "llama3", "qwen2", "smollm2"),
                          [](const auto& info) { return std::string(info.param); });
 
