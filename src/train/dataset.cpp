@@ -37,7 +37,7 @@ std::optional<CheckpointFile> usable(const std::filesystem::path& path, const To
                           *saved_tokenizer == tokenizer.to_json() && tokens != nullptr &&
                           tokens->dtype == dtype_of<Token>() && tokens->shape.rank() == 1;
         if (same) return file;
-        log_info("the text has changed since '{}' was written: writing it again", path.string());
+        log_info("the text or its tokenizer has changed since '{}' was written: writing it again", path.string());
     } catch (const UserError& error) {
         log_warning("{}; writing it again", error.what());
     }

@@ -26,7 +26,7 @@ class RunFolder {
 
     // Before the first step: removes what an overwritten run left, and what a killed one had not finished writing, and
     // writes the configuration and the tokenizer (where it is a file's, else empty).
-    void begin(const std::string& config_text, std::string_view tokenizer_text);
+    void begin(const std::string& config_text, std::string_view tokenizer_text = {});
     // Where the run did not begin: removes what this object created, so that the next try is not refused.
     void abandon();
 

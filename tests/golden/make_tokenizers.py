@@ -180,12 +180,13 @@ def digest(ids):
 
 
 def every_character(tokenizer):
-    """A digest for each 4096 code points that have characters, each of them between letters, spaces and digits."""
+    """How each character is cut from letters, spaces, digits and an apostrophe: for each 4096 code points a digest of the
+    bytes of the words (tokens alone would not tell: no merge reaches over most characters)."""
     digests = {}
     for first in [*range(0, 0x20000, 4096), *range(0x2A000, 0x33000, 4096), 0xE0000]:
         characters = [chr(c) for c in range(first, first + 4096) if not 0xD800 <= c < 0xE000]
-        text = "".join(f"a{c} {c}1" for c in characters)
-        digests[f"{first:x}"] = digest(tokenizer.encode(text, add_special_tokens=False).ids)
+        text = "".join(f"a{c} {c}1'{c}\n{c}" for c in characters)
+        digests[f"{first:x}"] = digest(len(word) for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text))
     return digests
 
 
@@ -203,7 +204,7 @@ def main(folder):
         (folder / f"{kind}.json").write_text(file_text(kind, tokenizer) + "\n")
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
     (folder / "cases.json").write_text("[\n" + lines + "\n]\n")
-    every = {kind: every_character(tokenizers[kind]) for kind in ("gpt2", "qwen2")}
+    every = {kind: every_character(tokenizers[kind]) for kind in ("gpt2", "llama3", "qwen2", "smollm2")}
     (folder / "every_character.json").write_text(json.dumps(every, indent=0) + "\n")
 
 

@@ -103,6 +103,7 @@ TEST_F(TokenFileTest, RefusesHostileMegatronIndices) {
     EXPECT_THAT(index_refusal(index_of(8, {-1, 7}, {0, 0}, {0, 2})), HasSubstr("sequence 0 has -1"));
     EXPECT_THAT(index_refusal(index_of(8, {3, 3}, {6, 0}, {0, 2})), HasSubstr("sequence 0 begins at byte 6"));
     EXPECT_THAT(index_refusal(index_of(8, {6}, {0}, {0, 2})), HasSubstr("document index 1 is 2"));
+    EXPECT_THAT(index_refusal(index_of(8, {3, 3}, {0, 6}, {0, 2, 1, 2})), HasSubstr("document index 2 is 1"));
     EXPECT_THAT(index_refusal(index_of(8, {3, 3}, {0, 6}, {0, 1})), HasSubstr("last document index is 1"));
     EXPECT_THAT(index_refusal(index_of(8, {6}, {0}, {-1, 1})), HasSubstr("document index 0"));
     std::string huge = index_of(8, {6}, {0}, {0, 1});
