@@ -30,17 +30,18 @@ namespace fs = std::filesystem;
         full ? "; free some space (or raise the quota or file size limit), or choose another directory" : "");
 }
 
-FileDescriptor open_file(std::string_view what, const fs::path& path, int flags) {
+// `named`: the path that a message speaks of, where it is another.
+FileDescriptor open_file(std::string_view what, const fs::path& path, int flags, const fs::path* named = nullptr) {
     constexpr mode_t kReadableByAll = 0666;  // less the user's umask
     for (;;) {
         const int fd = ::open(path.c_str(), flags | O_CLOEXEC, kReadableByAll);
         if (fd >= 0) return FileDescriptor(fd);
-        if (errno != EINTR) fail(what, path, errno);
+        if (errno != EINTR) fail(what, named != nullptr ? *named : path, errno);
     }
 }
 
-FileDescriptor open_to_read(const fs::path& path, struct stat& status) {
-    FileDescriptor file = open_file("read", path, O_RDONLY);
+FileDescriptor open_to_read(const fs::path& path, struct stat& status, int flags = 0) {
+    FileDescriptor file = open_file("read", path, O_RDONLY | flags);
     if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
     if (S_ISDIR(status.st_mode)) throw UserError("cannot read '{}': it is a directory, not a file", path.string());
     return file;
@@ -97,7 +98,7 @@ void FileDescriptor::reset() {
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
     if (fs::is_directory(path_)) throw UserError("cannot write '{}': it is a directory", path_.string());
     ::unlink(temporary_.c_str());  // of an earlier process with this number that was killed
-    file_ = open_file("write", temporary_, O_WRONLY | O_CREAT | O_EXCL);
+    file_ = open_file("write", temporary_, O_WRONLY | O_CREAT | O_EXCL, &path_);
 }
 
 AtomicFile::~AtomicFile() {
@@ -131,7 +132,7 @@ void AppendFile::append(std::string_view text) {
 
 MappedFile::MappedFile(const fs::path& path) {
     struct stat status {};
-    const FileDescriptor file = open_to_read(path, status);
+    const FileDescriptor file = open_to_read(path, status, O_NONBLOCK);  // a pipe would wait for its writer
     if (!S_ISREG(status.st_mode)) throw UserError("cannot map '{}': it is not a regular file", path.string());
     size_ = static_cast<std::size_t>(status.st_size);
     if (size_ == 0) return;  // the system maps no empty range

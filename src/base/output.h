@@ -6,7 +6,7 @@
 
 namespace cleave {
 
-// Throws UserError where standard output cannot be written.
+// Throws UserError where standard output cannot be written, or what was written to it before was lost.
 void print(std::string_view text);
 
 }  // namespace cleave

@@ -16,12 +16,17 @@ std::atomic<bool> with_notice = true;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
 
 // Only what POSIX allows in a signal handler.
-void on_signal(int) {
-    if (stopping.exchange(true)) ::_exit(kExitStopped);
+void say(std::string_view notice) {
     if (!with_notice) return;
-    constexpr std::string_view kNotice =
-        "\nstopping after this step, with a checkpoint (once more: stop at once, without one)\n";
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kNotice.data(), kNotice.size());
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, notice.data(), notice.size());
+}
+
+void on_signal(int) {
+    if (stopping.exchange(true)) {
+        say("\nstopped at once, without a checkpoint; --resume goes on from an older one, if there is one\n");
+        ::_exit(kExitStopped);
+    }
+    say("\nstopping after this step, with a checkpoint (once more: stop at once, without one)\n");
 }
 
 }  // namespace

@@ -22,9 +22,10 @@ class Options {
                       const std::string& help) = 0;
     virtual void texts(const std::string& flag, const std::string& placeholder, std::vector<std::string>& target,
                        const std::string& help) = 0;
-    virtual void integer(const std::string& flag, std::int64_t& target, std::int64_t least,
+    virtual void integer(const std::string& flag, std::int64_t& target, std::int64_t least, std::int64_t most,
                          const std::string& help) = 0;
-    virtual void number(const std::string& flag, double& target, double least, const std::string& help) = 0;
+    virtual void number(const std::string& flag, double& target, double least, double most,
+                        const std::string& help) = 0;
     virtual void flag(const std::string& flag, bool& target, const std::string& help) = 0;
     // Not both.
     virtual void exclusive(const std::string& flag, const std::string& other) = 0;

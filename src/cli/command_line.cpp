@@ -1,15 +1,18 @@
 // The only file that includes CLI11, which is heavy.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/output.h"
 #include "base/stop.h"
+#include "base/wrap.h"
 #include "cli/command.h"
 #include "comm/launch.h"
 
@@ -31,11 +34,12 @@ class CliOptions : public Options {
                const std::string& help) override {
         app_.add_option(flag, target, help)->option_text(placeholder)->expected(1)->take_all();
     }
-    void integer(const std::string& flag, std::int64_t& target, std::int64_t least, const std::string& help) override {
-        add_number(flag, target, least, help, "an integer");
+    void integer(const std::string& flag, std::int64_t& target, std::int64_t least, std::int64_t most,
+                 const std::string& help) override {
+        add_number(flag, target, least, most, help, "an integer");
     }
-    void number(const std::string& flag, double& target, double least, const std::string& help) override {
-        add_number(flag, target, least, help, "a number");
+    void number(const std::string& flag, double& target, double least, double most, const std::string& help) override {
+        add_number(flag, target, least, most, help, "a number");
     }
     void flag(const std::string& flag, bool& target, const std::string& help) override {
         app_.add_flag(flag, target, help);
@@ -48,12 +52,14 @@ class CliOptions : public Options {
 
   private:
     template <class Number>
-    void add_number(const std::string& flag, Number& target, Number least, const std::string& help,
+    void add_number(const std::string& flag, Number& target, Number least, Number most, const std::string& help,
                     std::string_view kind) {
-        const std::string words = fmt::format("{}, at least {}", kind, least);
-        const auto parse = [&target, least, flag, words](const std::string& text) {
+        const std::string words = fmt::format("{} from {} to {}", kind, least, most);
+        const auto parse = [&target, least, most, flag, words](const std::string& text) {
             Number value{};
-            if (!CLI::detail::lexical_cast(text, value) || !(value >= least))
+            const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+            const bool whole = problem == std::errc() && end == text.data() + text.size();
+            if (!whole || !(value >= least && value <= most))
                 throw UserError("{}: found '{}'; accepted: {}", flag, text, words);
             target = value;
         };
@@ -67,7 +73,7 @@ class CliOptions : public Options {
 class HelpText : public CLI::Formatter {
   public:
     HelpText() {
-        column_width(32);
+        column_width(kIndent);
         label("SUBCOMMAND", "COMMAND");
         label("Positionals", "Arguments");
     }
@@ -76,6 +82,14 @@ class HelpText : public CLI::Formatter {
         const auto end = usage.find_last_not_of('\n');
         return usage.substr(0, end == std::string::npos ? 0 : end + 1) + "\n";
     }
+    // CLI11 itself puts the lines after a line break under each other.
+    std::string make_option_desc(const CLI::Option* option) const override {
+        return wrapped(CLI::Formatter::make_option_desc(option), "", kColumns - kIndent);
+    }
+
+  private:
+    static constexpr std::size_t kColumns = 80;
+    static constexpr std::size_t kIndent = 32;
 };
 
 // Under mpirun the processes of other ranks meet most failures alike, and rank 0 speaks for all: the launcher ends the
@@ -95,7 +109,11 @@ void fail(std::string_view message, int exit_code, bool json) {
     std::fflush(stdout);
     const std::string rank = place.count > 1 ? fmt::format(" (rank {})", place.rank) : "";
     std::fprintf(stderr, "error%s: %.*s\n", rank.c_str(), static_cast<int>(message.size()), message.data());
-    if (json && place.rank == 0) print(Json{{"error", message}, {"exit_code", exit_code}}.dump(2) + "\n");
+    if (!json || place.rank != 0) return;
+    try {
+        print(Json{{"error", message}, {"exit_code", exit_code}}.dump(2) + "\n");
+    } catch (const UserError&) {  // standard output is what failed; the message has been said
+    }
 }
 
 // The one place where a failure becomes an exit code.
@@ -112,8 +130,10 @@ int guarded(bool json, const std::function<int()>& body) {
         return failed(error, kExitNo);
     } catch (const RankFailure& error) {
         return failed(error, kExitRankFailure);
-    } catch (const std::filesystem::filesystem_error& error) {
-        return failed(error, kExitUserError);
+    } catch (const std::system_error& error) {  // of std::filesystem, threads, and fmt's writes to standard output
+        const bool output = std::ferror(stdout) != 0;
+        return failed(UserError("{}", output ? "cannot write the result to standard output" : error.what()),
+                      kExitUserError);
     } catch (const std::bad_alloc&) {
         return failed(UserError("this machine has not enough memory for it"), kExitUserError);
     }
@@ -129,9 +149,12 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, const std
         return fmt::format("there is no command '{}'{}; `cleave --help` lists all commands", arguments.front(),
                            near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near));
     }
-    if (no_command && arguments.empty()) return "no command is given; `cleave --help` lists all commands";
+    if (no_command && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+        return "no command is given; `cleave --help` lists all commands";
     if (no_command) return fmt::format("{}; `cleave --help` lists all commands", error.what());
     std::string text = error.what();
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+        text = fmt::format("{} needs a value", text.substr(0, text.find(':')));
     for (const std::string& argument : arguments) {
         if (text.find("not expected") == std::string::npos || argument.size() < 3 || !argument.starts_with("--"))
             continue;
@@ -150,6 +173,12 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, const std
     return fmt::format("{}; `cleave {} --help` explains the command", text, app.get_subcommands().front()->get_name());
 }
 
+// What a command wrote in pieces must have reached standard output too.
+int finished(int exit_code) {
+    print("");
+    return exit_code;
+}
+
 }  // namespace
 
 int run_program(int argc, const char* const* argv, const std::vector<std::unique_ptr<Command>>& commands) {
@@ -159,9 +188,8 @@ int run_program(int argc, const char* const* argv, const std::vector<std::unique
     app.set_help_flag("-h,--help", "show this text");
     app.require_subcommand(1);
     app.footer(
-        "`cleave COMMAND --help` explains a command. Exit codes: 0 done, 1 the answer is no, 2 wrong input, 3 a rank "
-        "failed,\n"
-        "130 stopped by Ctrl-C with a checkpoint.");
+        "`cleave COMMAND --help` explains a command. Exit codes: 0 done, 1 the answer is\n"
+        "no, 2 wrong input, 3 a rank failed, 130 stopped by Ctrl-C with a checkpoint.");
     for (const auto& command : commands) {
         CLI::App* sub = app.add_subcommand(command->name(), command->summary());
         sub->group("Commands")->set_help_flag("-h,--help", "show this text");
@@ -176,12 +204,14 @@ int run_program(int argc, const char* const* argv, const std::vector<std::unique
         try {
             app.parse(argc, argv);
         } catch (const CLI::Success& help) {  // --help, --version
-            return app.exit(help);
+            app.exit(help);
+            print("");
+            return 0;
         } catch (const CLI::ParseError& error) {
             throw UserError("{}", explain(error, app, arguments));
         }
         for (const auto& command : commands)
-            if (app.got_subcommand(command->name())) return command->run();
+            if (app.got_subcommand(command->name())) return finished(command->run());
         broken_invariant(__FILE__, __LINE__, "a command", "CLI11 accepted none");
     });
 }

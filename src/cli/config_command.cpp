@@ -11,12 +11,12 @@
 namespace cleave::cli {
 namespace {
 
-constexpr std::size_t kColumns = 110;
+constexpr std::size_t kColumns = 80;
 
 class ConfigCommand : public Command {
   public:
     std::string name() const override { return "config"; }
-    std::string summary() const override { return "list every key with its type, default and meaning"; }
+    std::string summary() const override { return "list every key: type, default, meaning"; }
     std::string examples() const override {
         return "  cleave config          every key\n"
                "  cleave config train    those of [train]\n"

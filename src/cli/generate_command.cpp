@@ -1,3 +1,4 @@
+#include <limits>
 #include <optional>
 
 #include "cli/command.h"
@@ -14,18 +15,20 @@ class GenerateCommand : public Command {
     std::string examples() const override {
         return "  cleave generate out/tiny\n"
                "  cleave generate models/gpt2 --prompt 'The sea'\n"
-               "  cleave generate out/tiny --prompt 'The sea' --tokens 500 --temperature 0.7 --top-k 20";
+               "  cleave generate out/tiny --prompt 'The sea' --temperature 0.7 --top-k 20";
     }
     void declare(Options& options) override {
         options.positional("FOLDER", options_.folder,
                            "the folder of a run (its newest checkpoint), a checkpoint file, or a Hugging Face folder",
                            true);
         options.text("--prompt", "TEXT", prompt_, "the beginning of the text (default: sample.prompt of the run)");
-        options.integer("--tokens", tokens_, 1, "how many tokens to write (default: sample.tokens of the run)");
-        options.number("--temperature", temperature_, 0, "0 = always the likeliest token (default: the run's)");
-        options.integer("--top-k", top_k_, 0,
+        options.integer("--tokens", tokens_, 1, 1'000'000'000,
+                        "how many tokens to write (default: sample.tokens of the run)");
+        options.number("--temperature", temperature_, 0, 1e15, "0 = always the likeliest token (default: the run's)");
+        options.integer("--top-k", top_k_, 0, 1 << 26,
                         "draw from the k likeliest tokens only, 0 = from all (default: the run's)");
-        options.integer("--seed", options_.seed, 0, "another seed gives another text (default: 1)");
+        options.integer("--seed", options_.seed, 0, std::numeric_limits<std::int64_t>::max(),
+                        "another seed gives another text (default: 1)");
     }
 
     int run() override {

@@ -17,16 +17,22 @@ class InitCommand : public Command {
     std::string summary() const override { return "write a commented run file to begin with"; }
     std::string examples() const override {
         return "  cleave init my.toml --data any.txt\n"
+               "  cleave init > my.toml\n"
                "  cleave train my.toml";
     }
     void declare(Options& options) override {
-        options.positional("RUN.toml", path_, "the file to write", true);
+        options.positional("RUN.toml", path_, "the file to write (default: standard output)", false);
         options.text("--data", "FILE", data_, "the text to learn from (default: text.txt, to be changed)");
         options.flag("--overwrite", overwrite_, "replace the file if it exists");
     }
 
     int run() override {
         namespace fs = std::filesystem;
+        if (path_.empty()) {
+            const std::string text = commented_run_file(data_.empty() ? "text.txt" : data_);
+            print(json ? Json{{"text", text}}.dump(2) + "\n" : text);
+            return 0;
+        }
         if (fs::exists(path_) && !overwrite_)
             throw UserError("'{}' exists; give another name, or --overwrite to replace it", path_);
         // In a run file, a relative path is relative to the file's folder.

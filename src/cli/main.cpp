@@ -1,10 +1,25 @@
 // The program `cleave`.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 
 #include "cli/command.h"
 
+namespace {
+
+// A closed standard stream gives its number to the next file that is opened, which would then receive the log or the
+// result. What is written to this stand-in for standard output fails, as it should; a lost log stops no run.
+void keep_standard_streams() {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
     using namespace cleave::cli;
+    keep_standard_streams();
     // A file that may not grow further is an error of the write, as a full disk is; by default the signal would kill.
     std::signal(SIGXFSZ, SIG_IGN);
     std::vector<std::unique_ptr<Command>> commands;

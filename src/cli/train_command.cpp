@@ -29,17 +29,17 @@ class TrainCommand : public Command {
     std::string name() const override { return "train"; }
     std::string summary() const override { return "train a language model on a text"; }
     std::string examples() const override {
-        return "  cleave train runs/tiny.toml                             a first try, seconds\n"
-               "  cleave train my.toml --set data.path=any.txt --ranks 2  your own text\n"
-               "  cleave train my.toml --resume                           go on after Ctrl-C, with the same bits\n"
-               "  cleave train my.toml --dry-run                          memory, bytes and flops, without training\n"
-               "The run folder (run.folder, by default out/ and the run file's name) receives metrics.jsonl, "
-               "loss.svg,\n"
-               "the effective configuration, checkpoints and a sample. `cleave config` lists what --set accepts.";
+        return "  cleave train runs/tiny.toml                   a first try, seconds\n"
+               "  cleave train my.toml --set data.path=any.txt  your own text\n"
+               "  cleave train my.toml --resume                 go on after Ctrl-C, same bits\n"
+               "  cleave train my.toml --dry-run                memory, bytes and flops only\n"
+               "The run folder (run.folder, by default out/ and the run file's name) receives\n"
+               "metrics.jsonl, loss.svg, the effective configuration, checkpoints and a sample.\n"
+               "`cleave config` lists what --set accepts.";
     }
     void declare(Options& options) override {
         options.positional("RUN.toml", run_file_, "the run file; `cleave init RUN.toml` writes one", true);
-        options.integer("--ranks", ranks_, 1,
+        options.integer("--ranks", ranks_, 1, kMostRanks,
                         "ranks, threads of this process (default: as many as cores and as share the batch evenly); "
                         "under mpirun its processes are the ranks");
         options.texts("--set", "KEY=VALUE", sets_,
@@ -57,7 +57,7 @@ class TrainCommand : public Command {
         const auto is_set = [&](std::string_view key) { return file.places.find(key) != file.places.end(); };
         for (const std::string& problem : adopt_model(file.job, is_set)) problems.push_back(file.placed(problem));
         const int ranks = chosen_ranks(file.job);
-        for (const std::string& problem : check(file.job, ranks)) problems.push_back(file.placed(problem));
+        for (const std::string& problem : all_problems(file, ranks)) problems.push_back(file.placed(problem));
         throw_problems(problems);
         TrainOptions options;
         options.job = file.job;
@@ -71,6 +71,19 @@ class TrainCommand : public Command {
     }
 
   private:
+    // Training reads the text once, later; where there are problems anyway, those of the text are told with them.
+    static std::vector<std::string> all_problems(const RunFile& file, int ranks) {
+        std::vector<std::string> problems = check(file.job, ranks);
+        if ((problems.empty() && file.problems.empty()) || text_problem(file.job.data)) return problems;
+        try {
+            const Dataset dataset = Dataset::open(file.job.data, std::nullopt);
+            return check(file.job, ranks, &dataset);
+        } catch (const UserError& error) {
+            problems.emplace_back(error.what());
+        }
+        return problems;
+    }
+
     // Under mpirun the ranks are the processes it started.
     int chosen_ranks(const Job& job) const {
         if (comm::under_mpirun()) {
@@ -82,7 +95,7 @@ class TrainCommand : public Command {
                     ranks_, processes, processes);
             return processes;
         }
-        return ranks_ != 0 ? static_cast<int>(std::min(ranks_, kMostRanks)) : default_ranks(job);
+        return ranks_ != 0 ? static_cast<int>(ranks_) : default_ranks(job);
     }
 
     static constexpr std::int64_t kMostRanks = 1 << 20;

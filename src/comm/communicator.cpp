@@ -74,10 +74,16 @@ Communicator Communicator::group(std::span<const int> ranks) const {
                             size() - 1);
     if (std::find(ranks.begin(), ranks.end(), rank()) == ranks.end())
         throw UserError("rank {} makes a group it is not in; only members call group()", rank());
+    state_->progress->endpoint().check_failure();
+    if (auto meeting = state_->group->meet(ranks)) {
+        auto operation = std::make_unique<PendingOperation>();
+        operation->request = std::move(meeting);
+        pending(std::move(operation)).wait();
+    }
     return Communicator(state_->progress, state_->group->subgroup(ranks));
 }
 
-Handle Communicator::pending(std::unique_ptr<PendingOperation> operation) {
+Handle Communicator::pending(std::unique_ptr<PendingOperation> operation) const {
     operation->communicator = state_;
     state_->progress->add(*operation);
     return Handle(state_->progress, std::move(operation));

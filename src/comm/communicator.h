@@ -53,7 +53,7 @@ class Communicator {
     TransportKind transport() const { return state_->progress->endpoint().kind(); }
 
     // The communicator of some ranks of this group (ascending, without repetition). Called by exactly those ranks, with
-    // the same list; nobody else takes part.
+    // the same list; nobody else takes part. Over mpi it waits for them, like an operation: with the same timeout.
     Communicator group(std::span<const int> ranks) const;
 
     // From root's data to everyone's; count elements.
@@ -121,7 +121,7 @@ class Communicator {
     };
     Handle start(Operation operation, Algorithm algorithm, int root, Counts counts, const void* in, void* out,
                  DType dtype, ReduceOp op);
-    Handle pending(std::unique_ptr<PendingOperation> operation);
+    Handle pending(std::unique_ptr<PendingOperation> operation) const;
     void check_message(int peer, std::int64_t count) const;
 
     std::shared_ptr<State> state_;

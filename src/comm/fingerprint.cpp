@@ -36,4 +36,11 @@ std::string to_string(const Fingerprint& f) {
     return text + fmt::format("{})", name_of(f.algorithm));
 }
 
+std::string of_ranks(std::span<const int> world_ranks) {
+    constexpr std::size_t kListed = 8;
+    if (world_ranks.size() > kListed)
+        return fmt::format(" of {} ranks, {} to {}", world_ranks.size(), world_ranks.front(), world_ranks.back());
+    return fmt::format(" of ranks {}", fmt::join(world_ranks, ", "));
+}
+
 }  // namespace cleave::comm

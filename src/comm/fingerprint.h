@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/dtype.h"
@@ -27,5 +28,8 @@ Fingerprint fingerprint_of(const Spec& spec, DType dtype, ReduceOp op, std::uint
 
 // "all_reduce #12 (sum, f32, 1024 elements, direct)"
 std::string to_string(const Fingerprint& fingerprint);
+
+// " of ranks 0, 2": the group in which something is done. Of many ranks the first and the last.
+std::string of_ranks(std::span<const int> world_ranks);
 
 }  // namespace cleave::comm

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "comm/combine.h"
 #include "comm/inproc_world.h"
 
 namespace cleave::comm {
@@ -107,12 +108,19 @@ class InprocEndpoint final : public Endpoint {
     double move_seconds() const override { return move_seconds_; }
 
     InprocWorld& world() { return world_; }
+    // Of the move being executed: kept, so that a move allocates nothing.
+    struct Operands {
+        std::vector<Source> sources;
+        std::vector<Destination> destinations;
+    };
+    Operands& operands() { return operands_; }
     void add_move_seconds(Duration time) { move_seconds_ += std::chrono::duration<double>(time).count(); }
 
   private:
     InprocWorld& world_;
     const int rank_;
     double move_seconds_ = 0;
+    Operands operands_;
 };
 
 class InprocGroup final : public Group {

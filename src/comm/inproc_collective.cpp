@@ -47,11 +47,25 @@ void InprocOperation::check_agreement(int other) const {
                                         to_string(mine), them, to_string(theirs)));
 }
 
-void InprocOperation::execute(std::span<const Move* const> moves) {
+template <class F>
+void InprocOperation::touching_others(F&& f) {
     const InprocWorld::Touching touching(world(), endpoint_.world_rank());
     const auto start = Clock::now();
-    for (const Move* move : moves) execute(*move);
+    f();
     endpoint_.add_move_seconds(Clock::now() - start);
+}
+
+void InprocOperation::execute(const Step& step) {
+    touching_others([&] {
+        for (const Move* move : step.moves) execute(*move);
+    });
+}
+
+void InprocOperation::execute(const Program& program) {
+    touching_others([&] {
+        for (const Phase& phase : program.phases)
+            for (const Move& move : phase) execute(move);
+    });
 }
 
 void InprocOperation::execute(const Move& move) {
@@ -62,22 +76,23 @@ void InprocOperation::execute(const Move& move) {
     const auto count = [&](int from, int to, std::int64_t moved) {
         world().count(endpoint_.world_rank(), call_.spec->operation, world_rank(from), world_rank(to), moved);
     };
-    sources_.clear();
-    destinations_.clear();
+    auto& [sources, destinations] = endpoint_.operands();
+    sources.clear();
+    destinations.clear();
     for (const Slot& s : move.sources) {
         const Entry& e = entry(s.rank);
         const std::byte* base = s.buffer == Buffer::in ? e.in : s.buffer == Buffer::out ? e.out : e.scratch;
-        sources_.push_back({base + bytes(s, s.offset), s.buffer == Buffer::scratch});
+        sources.push_back({base + bytes(s, s.offset), s.buffer == Buffer::scratch});
         count(s.rank, move.executor, bytes(s, move.count));
     }
     for (const Slot& d : move.destinations) {
         const Entry& e = entry(d.rank);
         std::byte* base = d.buffer == Buffer::out ? e.out : e.scratch;
-        destinations_.push_back({base + bytes(d, d.offset), d.buffer == Buffer::scratch});
+        destinations.push_back({base + bytes(d, d.offset), d.buffer == Buffer::scratch});
         count(move.executor, d.rank, bytes(d, move.count));
     }
     const bool divides = call_.op == ReduceOp::avg && call_.program->finishes(move);
-    combine({call_.dtype, call_.op, divides ? group_.size() : 1, streaming_}, sources_, destinations_, move.count);
+    combine({call_.dtype, call_.op, divides ? group_.size() : 1, streaming_}, sources, destinations, move.count);
 }
 
 void InprocOperation::describe_lack(int rank, const char* what, std::string& text, int& culprit) const {
@@ -120,7 +135,7 @@ bool InprocCollective::advance() {
     while (step_ < schedule.steps.size()) {
         const Step& step = schedule.steps[step_];
         if (!met(step.needs)) return false;
-        execute(step.moves);
+        execute(step);
         ++step_;
         publish(static_cast<std::uint32_t>(step_ + 1));
         ring(schedule.watchers);
@@ -154,11 +169,7 @@ bool InprocSmallCollective::advance() {
 
 void InprocSmallCollective::do_everything() {
     for (int r = 0; r < call().spec->size; ++r) check_agreement(r);
-    for (const Phase& phase : call().program->phases)
-        for (const Move& move : phase) {
-            const Move* const one = &move;
-            execute({&one, 1});
-        }
+    execute(*call().program);
     meeting().done.store(true, std::memory_order_seq_cst);
     for (int r = 0; r < call().spec->size; ++r) world().ring(world_rank(r));
 }

@@ -14,7 +14,7 @@ class InprocOperation : public Request {
     InprocOperation(InprocEndpoint& endpoint, InprocGroupState& group, std::shared_ptr<InprocGroupState::Chunk> chunk,
                     int rank, std::uint64_t sequence, const Collective& call);
     ~InprocOperation() override;
-    std::string describe() const override { return to_string(own().fingerprint); }
+    std::string describe() const override { return to_string(own().fingerprint) + of_ranks(group_.world_ranks); }
 
   protected:
     using Entry = InprocGroupState::Entry;
@@ -30,12 +30,15 @@ class InprocOperation : public Request {
     // Tells the other ranks `list` (of the group) that something has changed.
     void ring(const std::vector<int>& list) const;
     void check_agreement(int other) const;
-    void execute(std::span<const Move* const> moves);
+    void execute(const Step& step);        // this rank's own
+    void execute(const Program& program);  // all ranks', in one go
     // " has not arrived", what is known of the rank, and the first culprit.
     void describe_lack(int rank, const char* what, std::string& text, int& culprit) const;
     void check_not_finished(int rank, std::uint32_t needed) const;
 
   private:
+    template <class F>
+    void touching_others(F&& f);
     void execute(const Move& move);
 
     InprocEndpoint& endpoint_;
@@ -47,8 +50,6 @@ class InprocOperation : public Request {
     const Collective call_;
     ScratchPool::Block scratch_;
     bool streaming_;
-    std::vector<Source> sources_;            // of the move being executed
-    std::vector<Destination> destinations_;  // likewise
 };
 
 class InprocCollective final : public InprocOperation {

@@ -76,7 +76,8 @@ class InprocWorld {
 
     // Whether memory of so many bytes, all ranks' together, is better written past the caches. Measured
     // (bench/collectives): up to the size of the last cache plain stores win, from twice that streaming ones.
-    bool exceeds_cache(std::int64_t bytes) const { return bytes > cache_bytes_; }
+    // Exactly its size does not fit: it is never ours alone.
+    bool exceeds_cache(std::int64_t bytes) const { return bytes >= cache_bytes_; }
 
     // Whether buffers of so many bytes, all ranks' together, are moved in less time than it takes ranks to meet.
     bool is_small(std::int64_t bytes) const { return bytes <= small_bytes_; }

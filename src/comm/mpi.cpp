@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "comm/mpi_collective.h"
+#include "comm/mpi_meeting.h"
 #include "comm/mpi_message.h"
 #include "comm/mpi_native.h"
 #include "comm/mpi_session.h"
@@ -17,7 +18,8 @@ namespace cleave::comm {
 MpiEndpoint::MpiEndpoint(bool fingerprints)
     : rank_(MpiSession::get().rank()),
       fingerprints_(fingerprints),
-      finished_(static_cast<std::size_t>(MpiSession::get().size())) {
+      finished_(static_cast<std::size_t>(MpiSession::get().size())),
+      last_words_(rank_) {
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
 }
@@ -31,10 +33,16 @@ void MpiEndpoint::pause_between_looks() {
 }
 
 // MPI has no wait with a limit for several requests, so a sleep is a pause that leaves the core to others.
-void MpiEndpoint::sleep(std::uint32_t, Duration limit, const Request&) {
+void MpiEndpoint::sleep(std::uint32_t, Duration limit, const Request& what) {
+    if (idle_ == 0) last_words_.waiting(what.describe());
     constexpr int kShortSleeps = 4000;
     const auto pause = std::chrono::microseconds(++idle_ < kShortSleeps ? 20 : 200);
     std::this_thread::sleep_for(std::min<Duration>(limit, pause));
+}
+
+void MpiEndpoint::wait_is_over() {
+    if (idle_ > 0) last_words_.wait_is_over();
+    idle_ = 0;
 }
 
 void MpiEndpoint::tell_all(const News& news, Tag tag) {
@@ -125,7 +133,8 @@ MpiGroup::MpiGroup(MpiEndpoint& endpoint, const MpiGroup& parent, std::span<cons
     MPI_Group part = MPI_GROUP_NULL;
     check_mpi(MPI_Comm_group(parent.collectives_, &whole), "MPI_Comm_group");
     check_mpi(MPI_Group_incl(whole, static_cast<int>(ranks.size()), ranks.data(), &part), "MPI_Group_incl");
-    // The tag keeps the making of different groups by the same ranks apart.
+    // All members have met (MpiMeeting), so nobody is waited for long; if one fails just here, its process ends the
+    // others' (MpiSession). The tag keeps the making of different groups by the same ranks apart.
     int tag = static_cast<int>(hash64(std::as_bytes(ranks)) % 30000);
     for (MPI_Comm* comm : {&collectives_, &headers_, &messages_})
         check_mpi(MPI_Comm_create_group(parent.collectives_, part, tag++, comm), "MPI_Comm_create_group");
@@ -145,19 +154,29 @@ MpiGroup::~MpiGroup() {
     // earlier end of its scope), so communicators are left to MPI_Finalize.
 }
 
+std::unique_ptr<Request> MpiGroup::noted(std::unique_ptr<Request> request) {
+    endpoint_.note_issued(*request);
+    return request;
+}
+
 std::unique_ptr<Request> MpiGroup::start(const Collective& collective) {
     const std::uint64_t sequence = sequence_++;
-    if (collective.program == nullptr) return std::make_unique<MpiNative>(endpoint_, *this, sequence, collective);
-    return std::make_unique<MpiCollective>(endpoint_, *this, sequence, collective);
+    if (collective.program == nullptr)
+        return noted(std::make_unique<MpiNative>(endpoint_, *this, sequence, collective));
+    return noted(std::make_unique<MpiCollective>(endpoint_, *this, sequence, collective));
 }
 
 std::unique_ptr<Request> MpiGroup::start_send(const Message& message) {
     const int number = sent_to_[static_cast<std::size_t>(message.peer)]++;
-    return std::make_unique<MpiSend>(endpoint_, *this, message, number);
+    return noted(std::make_unique<MpiSend>(endpoint_, *this, message, number));
 }
 
 std::unique_ptr<Request> MpiGroup::start_recv(const Message& message) {
-    return std::make_unique<MpiRecv>(endpoint_, *this, message);
+    return noted(std::make_unique<MpiRecv>(endpoint_, *this, message));
+}
+
+std::unique_ptr<Request> MpiGroup::meet(std::span<const int> ranks) {
+    return noted(std::make_unique<MpiMeeting>(endpoint_, *this, ranks));
 }
 
 std::unique_ptr<Group> MpiGroup::subgroup(std::span<const int> ranks) {

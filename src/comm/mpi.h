@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/last_words.h"
 #include "comm/mpi_transfers.h"
 #include "comm/transport.h"
 
@@ -30,7 +31,7 @@ class MpiEndpoint final : public Endpoint {
     void pause_between_looks() override;
     std::uint32_t announce_sleep() override { return 0; }
     void sleep(std::uint32_t announced, Duration limit, const Request& what) override;
-    void wait_is_over() override { idle_ = 0; }
+    void wait_is_over() override;
     void check_failure() override;
     bool fail(int culprit, const std::string& message) noexcept override;
     Stats stats() const override { return stats_; }
@@ -40,6 +41,8 @@ class MpiEndpoint final : public Endpoint {
     bool finished(int rank);
     // Finished so long ago that what it sent before must have been received.
     bool finished_for_good(int rank);
+    // `request` was issued: the rank's last operation, should its process be told to end.
+    void note_issued(const Request& request) { last_words_.issued(request.describe()); }
     // Tells the others that this rank is through, and waits for theirs. Throws RankFailure if one fails meanwhile.
     void finish();
 
@@ -71,6 +74,7 @@ class MpiEndpoint final : public Endpoint {
     std::list<News> sent_news_;  // lives as long as its sends
     MpiTransfers news_;
     Stats stats_;
+    LastWords last_words_;
     int idle_ = 0;  // sleeps in the present wait
 };
 
@@ -85,15 +89,18 @@ class MpiGroup final : public Group {
     std::unique_ptr<Request> start(const Collective& collective) override;
     std::unique_ptr<Request> start_send(const Message& message) override;
     std::unique_ptr<Request> start_recv(const Message& message) override;
+    std::unique_ptr<Request> meet(std::span<const int> ranks) override;
     std::unique_ptr<Group> subgroup(std::span<const int> ranks) override;
     std::string why_not_native(Operation operation, DType dtype, ReduceOp op) const override;
 
+    std::span<const int> world_ranks() const { return world_ranks_; }
     MPI_Comm collectives() const { return collectives_; }
     MPI_Comm headers() const { return headers_; }
     MPI_Comm messages() const { return messages_; }
 
   private:
     void settle();
+    std::unique_ptr<Request> noted(std::unique_ptr<Request> request);
 
     MpiEndpoint& endpoint_;
     MPI_Comm collectives_ = MPI_COMM_NULL;  // step programs, fingerprints and the native collectives

@@ -50,7 +50,7 @@ void check_not_finished(MpiEndpoint& endpoint, const MpiGroup& group, const std:
                         const std::string& what);
 
 // Tags of one collective's messages: several may be in flight in one group.
-enum class CollectiveTag : int { fingerprint, source, result };
+enum class CollectiveTag : int { fingerprint, source, result, meeting };
 int tag_of(std::uint64_t sequence, CollectiveTag kind);
 
 }  // namespace cleave::comm

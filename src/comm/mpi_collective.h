@@ -15,7 +15,7 @@ class MpiCollective final : public Request {
     MpiCollective(MpiEndpoint& endpoint, const MpiGroup& group, std::uint64_t sequence, const Collective& call);
     ~MpiCollective() override;
     bool advance() override;
-    std::string describe() const override { return to_string(agreement_.own()); }
+    std::string describe() const override { return to_string(agreement_.own()) + of_ranks(group_.world_ranks()); }
     std::string waiting_for(int& culprit) const override;
     void check_possible() const override;
 

@@ -13,7 +13,7 @@ class MpiNative final : public Request {
     // Empty if the operation can be done.
     static std::string why_not(Operation operation, DType dtype, ReduceOp op);
     bool advance() override;
-    std::string describe() const override { return to_string(agreement_.own()); }
+    std::string describe() const override { return to_string(agreement_.own()) + of_ranks(group_.world_ranks()); }
     std::string waiting_for(int& culprit) const override;
     void check_possible() const override;
 

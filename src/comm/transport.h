@@ -60,7 +60,7 @@ class Request {
     virtual bool advance() = 0;
     // Whether to advance at once when issued; otherwise the rank's next wait, test or progress does.
     virtual bool starts_at_issue() const { return false; }
-    // "all_reduce #12 (sum, f32, 1024 elements, direct)" or "send to rank 3, tag 7, ..."
+    // "all_reduce #12 (sum, f32, 1024 elements, direct) of ranks 0, 2" or "send to rank 3, tag 7, ..."
     virtual std::string describe() const = 0;
     // Who is waited for, and what is known of them: "rank 3 has not arrived". `culprit` receives the first of them.
     virtual std::string waiting_for(int& culprit) const = 0;
@@ -108,6 +108,8 @@ class Group {
     virtual std::unique_ptr<Request> start(const Collective& collective) = 0;
     virtual std::unique_ptr<Request> start_send(const Message& message) = 0;
     virtual std::unique_ptr<Request> start_recv(const Message& message) = 0;
+    // Before subgroup(ranks): complete once all of them have come to make it. Null where nobody need wait for others.
+    virtual std::unique_ptr<Request> meet(std::span<const int>) { return nullptr; }
     // `ranks` are ranks of this group; called by every one of them with the same list, by nobody else.
     virtual std::unique_ptr<Group> subgroup(std::span<const int> ranks) = 0;
     // What keeps a native collective from being possible, empty if nothing does.

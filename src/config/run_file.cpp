@@ -15,7 +15,7 @@
 namespace cleave {
 namespace {
 
-constexpr std::size_t kColumns = 100;
+constexpr std::size_t kColumns = 80;
 constexpr std::string_view kSet = "--set";
 
 std::optional<Value> value_of(const toml::node& node) {
@@ -24,6 +24,11 @@ std::optional<Value> value_of(const toml::node& node) {
     if (const auto* whole = node.as_integer()) return whole->get();
     if (const auto* real = node.as_floating_point()) return real->get();
     return std::nullopt;
+}
+
+std::string trimmed(std::string_view text) {
+    const auto first = std::min(text.find_first_not_of(" \t"), text.size());
+    return std::string(text.substr(first, text.find_last_not_of(" \t") + 1 - first));
 }
 
 // "an array", for messages.
@@ -72,7 +77,7 @@ class Reader {
             add_set(set, "expected section.key=value, for instance --set train.steps=100");
             return;
         }
-        const std::string name = set.substr(0, equals);
+        const std::string name = trimmed(set.substr(0, equals));
         const Key* key = find(name);
         if (key != nullptr) places_[name] = kSet;
         if (key == nullptr)
@@ -229,8 +234,8 @@ std::string commented_run_file(const std::string& data_path) {
     Job job;
     job.data.path = data_path;
     return "# A run of Cleave:   cleave train THIS_FILE --ranks 2\n"
-           "# Every key is here with its default; what you leave out keeps it. A single value can also be given as\n"
-           "# --set section.key=value.\n\n" +
+           "# Every key is here with its default; what you leave out keeps it. A single\n"
+           "# value can also be given as --set section.key=value.\n\n" +
            by_section(job, [](const Key& key) {
                return fmt::format("# {}\n{} = {}\n", wrapped(explained(key), "# ", kColumns), key.key(),
                                   value_text(value_of(key)));

@@ -45,10 +45,10 @@ void Tape::use(Parameter& parameter, WeightHalf half) {
 
 void Tape::run_use(const WeightUse& use) {
     use.half();
-    int& left = uses_left_.at(use.parameter);
-    CLEAVE_CHECK(left > 0, "{} was used more often in backward than in forward", use.parameter->name);
-    if (--left == 0) {
-        uses_left_.erase(use.parameter);
+    const auto left = uses_left_.find(use.parameter);
+    CLEAVE_CHECK(left != uses_left_.end(), "{} was used more often in backward than in forward", use.parameter->name);
+    if (--left->second == 0) {
+        uses_left_.erase(left);
         if (ready_) ready_(*use.parameter);
     }
 }

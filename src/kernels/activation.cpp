@@ -24,15 +24,6 @@ CLEAVE_INLINE V gelu_logistic(V x) {
 
 }  // namespace
 
-const Signature& Gelu::signature() const {
-    static const Signature signature("~x[*] -> y[*]");
-    return signature;
-}
-
-Cost Gelu::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 20);
-}
-
 void Gelu::run(Views inputs, Views outputs, void*) const {
     expect_count(*this, inputs, 1, outputs, 1);
     each_vector<1, 1>(inputs, outputs, kGrain, [](auto& in, auto& out, std::int64_t i, auto count) {
@@ -41,35 +32,18 @@ void Gelu::run(Views inputs, Views outputs, void*) const {
     });
 }
 
-const Signature& GeluBackward::signature() const {
-    static const Signature signature("dy[*] ~x[*] -> dx[*]");
-    return signature;
-}
-
-Cost GeluBackward::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 30);
-}
-
-// d/dx x s(2u) = s + x s (1 - s) 2 du/dx
+// d/dx x s(2u) = s + x s (1 - s) 2 du/dx, which is exactly 0 or 1 beyond kSteep; x^2 of larger x may have no number.
+constexpr double kSteep = 64;
 void GeluBackward::run(Views inputs, Views outputs, void*) const {
     expect_count(*this, inputs, 2, outputs, 1);
     each_vector<2, 1>(inputs, outputs, kGrain, [](auto& in, auto& out, std::int64_t i, auto count) {
         const auto dy = load(in[0] + i, count);
-        const auto x = load(in[1] + i, count);
-        using A = Lane<std::remove_const_t<decltype(x)>>;
+        using A = Lane<std::remove_const_t<decltype(dy)>>;
+        const auto x = clamp(load(in[1] + i, count), static_cast<A>(kSteep));
         const auto s = gelu_logistic(x);
         const auto slope = static_cast<A>(kTwiceRoot) * (1 + static_cast<A>(3 * kCubic) * x * x);
         store(out[0] + i, dy * (s + x * s * (1 - s) * slope), count);
     });
-}
-
-const Signature& Relu::signature() const {
-    static const Signature signature("~x[*] -> y[*]");
-    return signature;
-}
-
-Cost Relu::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 1);
 }
 
 void Relu::run(Views inputs, Views outputs, void*) const {
@@ -79,15 +53,6 @@ void Relu::run(Views inputs, Views outputs, void*) const {
         const std::remove_const_t<decltype(x)> zero{};
         store(out[0] + i, x < zero ? zero : x, count);  // what is not a number stays so
     });
-}
-
-const Signature& ReluBackward::signature() const {
-    static const Signature signature("dy[*] ~x[*] -> dx[*]");
-    return signature;
-}
-
-Cost ReluBackward::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 1);
 }
 
 void ReluBackward::run(Views inputs, Views outputs, void*) const {
@@ -100,15 +65,6 @@ void ReluBackward::run(Views inputs, Views outputs, void*) const {
     });
 }
 
-const Signature& SwiGlu::signature() const {
-    static const Signature signature("~gate[*] ~up[*] -> y[*]");
-    return signature;
-}
-
-Cost SwiGlu::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 18);
-}
-
 void SwiGlu::run(Views inputs, Views outputs, void*) const {
     expect_count(*this, inputs, 2, outputs, 1);
     each_vector<2, 1>(inputs, outputs, kGrain, [](auto& in, auto& out, std::int64_t i, auto count) {
@@ -116,15 +72,6 @@ void SwiGlu::run(Views inputs, Views outputs, void*) const {
         const auto up = load(in[1] + i, count);
         store(out[0] + i, gate * logistic(gate) * up, count);
     });
-}
-
-const Signature& SwiGluBackward::signature() const {
-    static const Signature signature("dy[*] ~gate[*] ~up[*] -> dgate[*] dup[*]");
-    return signature;
-}
-
-Cost SwiGluBackward::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 26);
 }
 
 void SwiGluBackward::run(Views inputs, Views outputs, void*) const {

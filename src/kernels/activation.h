@@ -9,45 +9,27 @@
 
 namespace cleave::kernels {
 
-struct Gelu : Kernel {  // x -> y
-    std::string_view name() const override { return "gelu"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+struct Gelu : Declared<"gelu", "~x[*] -> y[*]", 20> {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct GeluBackward : Kernel {  // dy, x -> dx
-    std::string_view name() const override { return "gelu_backward"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+struct GeluBackward : Declared<"gelu_backward", "dy[*] ~x[*] -> dx[*]", 30> {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct Relu : Kernel {  // x -> y
-    std::string_view name() const override { return "relu"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+struct Relu : Declared<"relu", "~x[*] -> y[*]", 1> {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct ReluBackward : Kernel {  // dy, x -> dx; y serves as x as well
-    std::string_view name() const override { return "relu_backward"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+struct ReluBackward : Declared<"relu_backward", "dy[*] ~x[*] -> dx[*]", 1> {  // y serves as x as well
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct SwiGlu : Kernel {  // gate, up -> y
-    std::string_view name() const override { return "swiglu"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+struct SwiGlu : Declared<"swiglu", "~gate[*] ~up[*] -> y[*]", 18> {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct SwiGluBackward : Kernel {  // dy, gate, up -> dgate, dup
-    std::string_view name() const override { return "swiglu_backward"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+struct SwiGluBackward : Declared<"swiglu_backward", "dy[*] ~gate[*] ~up[*] -> dgate[*] dup[*]", 26> {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 

@@ -79,17 +79,17 @@ struct Softmax {
 
 // One block of queries [t, t + rows) of one head against all keys that it sees.
 template <class T, class A = accumulator_t<T>>
-void attend(const AttentionShape& shape, A scale, const ForwardScratch<A>& scratch, const VectorRows<A>& values,
-            const HeadRows<T>& q, const HeadRows<T>& o, A* lse, std::int64_t t, std::int64_t rows) {
+void attend(const AttentionShape& shape, A scale, const ForwardScratch<A>& scratch, const HeadRows<T>& q,
+            const HeadRows<T>& o, A* lse, std::int64_t t, std::int64_t rows) {
     const std::int64_t depth = padded<A>(shape.depth);
-    const VectorRows<A> queries = vector_rows(q, t, rows, scratch.queries);
+    pack_rows(q, t, rows, scratch.queries);
     Softmax<A> softmax;
     const std::int64_t seen = shape.visible(t + rows - 1);
     for (std::int64_t s = 0; s < seen; s += kKeyBlock) {
         const std::int64_t keys = std::min(kKeyBlock, seen - s);
         const std::int64_t vectors = padded<A>(keys) / kLanes<A>;
-        tile_product<A>({queries.data, queries.stride, 1}, scratch.keys + s, padded<A>(shape.keys), softmax.scores,
-                        kKeyBlock, rows, vectors, shape.depth, false);
+        tile_product<A>({scratch.queries, depth, 1}, scratch.keys + s, padded<A>(shape.keys), softmax.scores, kKeyBlock,
+                        rows, vectors, shape.depth, false);
         softmax.update(rows, vectors, scale, [&](std::int64_t r) { return std::min(keys, shape.visible(t + r) - s); });
         softmax.exponentiate(rows, vectors);
         for (std::int64_t r = 0; s > 0 && r < rows; ++r)
@@ -97,7 +97,7 @@ void attend(const AttentionShape& shape, A scale, const ForwardScratch<A>& scrat
                 A* output = scratch.output + r * depth + d;
                 store(output, load(output) * softmax.factors[r]);
             }
-        tile_product<A>({softmax.scores, kKeyBlock, 1}, values.row(s), values.stride, scratch.output, depth, rows,
+        tile_product<A>({softmax.scores, kKeyBlock, 1}, scratch.values + s * depth, depth, scratch.output, depth, rows,
                         depth / kLanes<A>, keys, s > 0);
     }
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -110,11 +110,6 @@ void attend(const AttentionShape& shape, A scale, const ForwardScratch<A>& scrat
 }
 
 }  // namespace
-
-const Signature& Attention::signature() const {
-    static const Signature signature("~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] -> o[b t! h d!] lse[b h t!]");
-    return signature;
-}
 
 Cost Attention::cost(Views inputs, Views outputs) const {
     const AttentionShape shape(inputs[0], inputs[1], causal);
@@ -151,12 +146,11 @@ void Attention::run(Views inputs, Views outputs, void* workspace) const {
                              const std::int64_t last = std::min(shape.queries, first + kTaskQueries);
                              const std::int64_t seen = shape.visible(last - 1);
                              pack_transposed(HeadRows<T>(inputs[1], b, g), seen, padded<A>(shape.keys), scratch.keys);
-                             const auto values =
-                                 vector_rows(HeadRows<T>(inputs[2], b, g), 0, seen, scratch.values, shape.uses());
+                             pack_rows(HeadRows<T>(inputs[2], b, g), 0, seen, scratch.values);
                              for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
                                  A* lse = outputs[1].as<A>() + (b * shape.heads + h) * shape.queries;
                                  for (std::int64_t t = first; t < last; t += kQueryBlock)
-                                     attend(shape, static_cast<A>(scale), scratch, values, HeadRows<T>(q, b, h),
+                                     attend(shape, static_cast<A>(scale), scratch, HeadRows<T>(q, b, h),
                                             HeadRows<T>(outputs[0], b, h), lse, t, std::min(kQueryBlock, last - t));
                              }
                          }

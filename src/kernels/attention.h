@@ -11,25 +11,24 @@
 
 namespace cleave::kernels {
 
-struct Attention : Kernel {  // q[b t h d], k[b s g d], v[b s g d] -> o[b t h d], lse[b h t]
+struct Attention : Declared<"attention", "~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] -> o[b t! h d!] lse[b h t!]"> {
     explicit Attention(bool causal_, double scale_) : causal(causal_), scale(scale_) {}
     bool causal;
     double scale;
 
-    std::string_view name() const override { return "attention"; }
-    const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct AttentionBackward : Kernel {  // do, q, k, v, o, lse -> dq, dk, dv
+struct AttentionBackward
+    : Declared<"attention_backward",
+               "do[b t! h d!] ~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] ~o[b t! h d!] ~lse[b h t!] -> "
+               "dq[b t! h d!] dk[b s! h d!] dv[b s! h d!]"> {
     explicit AttentionBackward(bool causal_, double scale_) : causal(causal_), scale(scale_) {}
     bool causal;
     double scale;
 
-    std::string_view name() const override { return "attention_backward"; }
-    const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;

@@ -66,36 +66,36 @@ struct ScoreTile {
 
 // One block of queries [t, t + rows) of one head.
 template <class T, class A = accumulator_t<T>>
-void attend_back(const AttentionShape& shape, A scale, const BackwardScratch<A>& scratch,
-                 const VectorRows<A>& keys_rows, const Head<T>& head, std::int64_t t, std::int64_t rows) {
+void attend_back(const AttentionShape& shape, A scale, const BackwardScratch<A>& scratch, const Head<T>& head,
+                 std::int64_t t, std::int64_t rows) {
     const std::int64_t depth = padded<A>(shape.depth);
     const std::int64_t depth_vectors = depth / kLanes<A>;
     const std::int64_t key_stride = padded<A>(shape.keys);
     ScoreTile<A> tile;
     A delta[kQueryBlock];
-    const VectorRows<A> queries = vector_rows(head.q, t, rows, scratch.queries);
-    const VectorRows<A> doutput = vector_rows(head.doutput, t, rows, scratch.doutput);
+    pack_rows(head.q, t, rows, scratch.queries);
+    pack_rows(head.doutput, t, rows, scratch.doutput);
     for (std::int64_t r = 0; r < rows; ++r)
         delta[r] = sum_over<A>(shape.depth, [&](std::int64_t d, auto count) {
-            return load(head.o.row(t + r) + d, count) * load(doutput.row(r) + d);
+            return load(head.o.row(t + r) + d, count) * load(scratch.doutput + r * depth + d);
         });
     std::fill_n(scratch.dq, rows * depth, A{});
     const std::int64_t seen = shape.visible(t + rows - 1);
     for (std::int64_t s = 0; s < seen; s += kKeyBlock) {
         const std::int64_t keys = std::min(kKeyBlock, seen - s);
         const std::int64_t vectors = padded<A>(keys) / kLanes<A>;
-        tile_product<A>({queries.data, queries.stride, 1}, scratch.keys_transposed + s, key_stride, tile.p, kKeyBlock,
+        tile_product<A>({scratch.queries, depth, 1}, scratch.keys_transposed + s, key_stride, tile.p, kKeyBlock, rows,
+                        vectors, shape.depth, false);
+        tile_product<A>({scratch.doutput, depth, 1}, scratch.values_transposed + s, key_stride, tile.ds, kKeyBlock,
                         rows, vectors, shape.depth, false);
-        tile_product<A>({doutput.data, doutput.stride, 1}, scratch.values_transposed + s, key_stride, tile.ds,
-                        kKeyBlock, rows, vectors, shape.depth, false);
         for (std::int64_t r = 0; r < rows; ++r)
             tile.row(r, std::min(keys, shape.visible(t + r) - s), vectors, scale, head.lse[t + r], delta[r]);
         // Masked keys have p = ds = 0: whole vectors of keys may be added.
-        tile_product<A>({tile.p, 1, kKeyBlock}, doutput.data, doutput.stride, scratch.dv + s * depth, depth,
+        tile_product<A>({tile.p, 1, kKeyBlock}, scratch.doutput, depth, scratch.dv + s * depth, depth,
                         vectors * kLanes<A>, depth_vectors, rows, true);
-        tile_product<A>({tile.ds, 1, kKeyBlock}, queries.data, queries.stride, scratch.dk + s * depth, depth,
+        tile_product<A>({tile.ds, 1, kKeyBlock}, scratch.queries, depth, scratch.dk + s * depth, depth,
                         vectors * kLanes<A>, depth_vectors, rows, true);
-        tile_product<A>({tile.ds, kKeyBlock, 1}, keys_rows.row(s), keys_rows.stride, scratch.dq, depth, rows,
+        tile_product<A>({tile.ds, kKeyBlock, 1}, scratch.keys + s * depth, depth, scratch.dq, depth, rows,
                         depth_vectors, keys, true);
     }
     for (std::int64_t r = 0; r < rows; ++r)
@@ -113,13 +113,6 @@ void unpack_rows(const A* from, const HeadRows<T>& to, std::int64_t count) {
 }
 
 }  // namespace
-
-const Signature& AttentionBackward::signature() const {
-    static const Signature signature(
-        "do[b t! h d!] ~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] ~o[b t! h d!] ~lse[b h t!] -> "
-        "dq[b t! h d!] dk[b s! h d!] dv[b s! h d!]");
-    return signature;
-}
 
 Cost AttentionBackward::cost(Views inputs, Views outputs) const {
     const AttentionShape shape(inputs[1], inputs[2], causal);
@@ -154,7 +147,7 @@ void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const 
                 pack_transposed(k, shape.keys, padded<A>(shape.keys), scratch.keys_transposed);
                 pack_transposed(HeadRows<T>(inputs[3], b, g), shape.keys, padded<A>(shape.keys),
                                 scratch.values_transposed);
-                const auto keys = vector_rows(k, 0, shape.keys, scratch.keys, shape.uses());
+                pack_rows(k, 0, shape.keys, scratch.keys);
                 const std::int64_t sums = padded<A>(shape.keys) * padded<A>(shape.depth);
                 std::fill_n(scratch.dk, sums, A{});
                 std::fill_n(scratch.dv, sums, A{});
@@ -165,7 +158,7 @@ void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const 
                                        {outputs[0], b, h},
                                        inputs[5].as<A>() + (b * shape.heads + h) * shape.queries};
                     for (std::int64_t t = 0; t < shape.queries; t += kQueryBlock)
-                        attend_back(shape, static_cast<A>(scale), scratch, keys, head, t,
+                        attend_back(shape, static_cast<A>(scale), scratch, head, t,
                                     std::min(kQueryBlock, shape.queries - t));
                 }
                 unpack_rows(scratch.dk, HeadRows<T>(outputs[1], b, g), shape.keys);

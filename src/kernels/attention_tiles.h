@@ -13,7 +13,6 @@ namespace cleave::kernels {
 
 inline constexpr std::int64_t kQueryBlock = 16;  // rows of a tile of scores
 inline constexpr std::int64_t kKeyBlock = 64;    // its columns
-inline constexpr std::int64_t kUsesInPlace = 8;  // of a row by tiles, up to which packing it does not pay
 
 // q[b t h d], k and v[b s g d].
 struct AttentionShape {
@@ -30,8 +29,6 @@ struct AttentionShape {
     bool causal;
 
     std::int64_t group() const { return heads / key_heads; }
-    // Tiles of queries that use a head's keys and values.
-    std::int64_t uses() const { return group() * ((queries + kQueryBlock - 1) / kQueryBlock); }
     // Query t sees the keys [0, visible(t)).
     std::int64_t visible(std::int64_t t) const { return causal ? t + keys - queries + 1 : keys; }
     // Pairs of a query and a key that it sees, over all heads.
@@ -61,27 +58,15 @@ struct HeadRows {
     std::int64_t depth;
 };
 
-// Rows of whole vectors: the tensor's own where they are that already, else a packed copy. Rows that are read again and
-// again are packed in any case: at the tensor's strides they fall on few sets of the cache.
-template <class A>
-struct VectorRows {
-    const A* data;
-    std::int64_t stride;
-    const A* row(std::int64_t r) const { return data + r * stride; }
-};
-
-// Rows [first, first + count), zero beyond depth; `to` has room for them.
+// Rows [first, first + count) as rows of whole vectors, zero beyond depth. At the tensor's own strides they would fall
+// on few sets of the cache.
 template <class T, class A>
-VectorRows<A> vector_rows(const HeadRows<T>& from, std::int64_t first, std::int64_t count, A* to,
-                          std::int64_t uses = 1) {
-    if constexpr (std::is_same_v<T, A>)
-        if (from.depth % simd::kLanes<A> == 0 && uses <= kUsesInPlace) return {from.row(first), from.stride};
+void pack_rows(const HeadRows<T>& from, std::int64_t first, std::int64_t count, A* to) {
     const std::int64_t stride = padded<A>(from.depth);
     for (std::int64_t r = 0; r < count; ++r)
         simd::for_vectors<A>(0, from.depth, [&](std::int64_t d, auto live) {
             simd::store(to + r * stride + d, simd::load(from.row(first + r) + d, live));
         });
-    return {to, stride};
 }
 
 // to[d, r] = row r, element d, for r in [0, count); to[d] has `stride` >= padded count elements, zero beyond count.

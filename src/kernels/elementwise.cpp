@@ -48,25 +48,11 @@ struct Rows {
 
 }  // namespace
 
-const Signature& Add::signature() const {
-    static const Signature signature("a[*] + b[*] -> y[*]");
-    return signature;
-}
-
-Cost Add::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 1);
-}
-
 void Add::run(Views inputs, Views outputs, void*) const {
     expect_count(*this, inputs, 2, outputs, 1);
     each_vector<2, 1>(inputs, outputs, kGrain, [](auto& in, auto& out, std::int64_t i, auto count) {
         simd::store(out[0] + i, simd::load(in[0] + i, count) + simd::load(in[1] + i, count), count);
     });
-}
-
-const Signature& Accumulate::signature() const {
-    static const Signature signature("x[*] -> y[*]");
-    return signature;
 }
 
 Cost Accumulate::cost(Views inputs, Views outputs) const {
@@ -91,30 +77,12 @@ void Accumulate::run(Views inputs, Views outputs, void*) const {
     });
 }
 
-const Signature& Scale::signature() const {
-    static const Signature signature("x[*] -> y[*]");
-    return signature;
-}
-
-Cost Scale::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 1);
-}
-
 void Scale::run(Views inputs, Views outputs, void*) const {
     expect_count(*this, inputs, 1, outputs, 1);
     each_vector<1, 1>(inputs, outputs, kGrain, [by = factor](auto& in, auto& out, std::int64_t i, auto count) {
         const auto x = simd::load(in[0] + i, count);
         simd::store(out[0] + i, x * static_cast<simd::Lane<decltype(x)>>(by), count);
     });
-}
-
-const Signature& Cast::signature() const {
-    static const Signature signature("x[*] -> y[*]");
-    return signature;
-}
-
-Cost Cast::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 0);
 }
 
 void Cast::run(Views inputs, Views outputs, void*) const {
@@ -160,11 +128,6 @@ void Fill::run(Views, Views outputs, void*) const {
         parallel_for(outputs[0].elements(), kGrain,
                      [=](std::int64_t begin, std::int64_t end) { std::fill(y + begin, y + end, with); });
     });
-}
-
-const Signature& FillNormal::signature() const {
-    static const Signature signature("~x[*] -> y[*]");
-    return signature;
 }
 
 Cost FillNormal::cost(Views, Views outputs) const {

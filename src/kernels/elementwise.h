@@ -8,40 +8,29 @@
 
 namespace cleave::kernels {
 
-struct Add : Kernel {  // a, b -> y = a + b
-    std::string_view name() const override { return "add"; }
-    const Signature& signature() const override;
+struct Add : Declared<"add", "a[*] + b[*] -> y[*]", 1> {
+    void run(Views inputs, Views outputs, void* workspace) const override;
+};
+
+// y += x. The floating dtypes may differ.
+struct Accumulate : Declared<"accumulate", "x[*] -> y[*]"> {
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-// x -> y += x. The floating dtypes may differ.
-struct Accumulate : Kernel {
-    std::string_view name() const override { return "accumulate"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
-    void run(Views inputs, Views outputs, void* workspace) const override;
-};
-
-struct Scale : Kernel {  // x -> y = factor x
+struct Scale : Declared<"scale", "x[*] -> y[*]", 1> {  // y = factor x
     explicit Scale(double by) : factor(by) {}
     double factor;
 
-    std::string_view name() const override { return "scale"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-// x -> y = x in y's floating dtype, rounded once. Both may be strided.
-struct Cast : Kernel {
-    std::string_view name() const override { return "cast"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+// y = x in y's floating dtype, rounded once. Both may be strided.
+struct Cast : Declared<"cast", "x[*] -> y[*]"> {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-// x -> y = value everywhere, any dtype. The input is not read (a signature needs one): y itself will do.
+// y = value everywhere, any dtype. The input is not read (a signature needs one): y itself will do.
 struct Fill : Kernel {
     explicit Fill(double with) : value(with) {}
     double value;
@@ -52,9 +41,9 @@ struct Fill : Kernel {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-// x -> y[i] = mean + standard_deviation * normal(seed, stream, i), i the global row-major index: the same whatever the
+// y[i] = mean + standard_deviation * normal(seed, stream, i), i the global row-major index: the same whatever the
 // layout. The input is not read: y itself will do.
-struct FillNormal : Kernel {
+struct FillNormal : Declared<"fill_normal", "~x[*] -> y[*]"> {
     FillNormal(std::uint64_t seed_, std::string stream_, double standard_deviation_, double mean_ = 0)
         : seed(seed_), stream(std::move(stream_)), standard_deviation(standard_deviation_), mean(mean_) {}
     std::uint64_t seed;
@@ -62,8 +51,6 @@ struct FillNormal : Kernel {
     double standard_deviation;
     double mean;
 
-    std::string_view name() const override { return "fill_normal"; }
-    const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

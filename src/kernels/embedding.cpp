@@ -33,11 +33,6 @@ void expect_positions(const View& x, const View& table) {
 
 }  // namespace
 
-const Signature& Embedding::signature() const {
-    static const Signature signature("#tokens[r..] table[v c] -> y[r.. c]");
-    return signature;
-}
-
 Cost Embedding::cost(Views inputs, Views outputs) const {
     // Only the rows that are named are read.
     return {0, static_cast<double>(inputs[0].bytes() + 2 * outputs[0].bytes())};
@@ -65,11 +60,6 @@ void Embedding::run(Views inputs, Views outputs, void*) const {
             }
         });
     });
-}
-
-const Signature& EmbeddingBackward::signature() const {
-    static const Signature signature("#tokens[r..] dy[r.. c] -> dtable[v c]");
-    return signature;
 }
 
 Cost EmbeddingBackward::cost(Views inputs, Views) const {
@@ -108,11 +98,6 @@ void EmbeddingBackward::run(Views inputs, Views outputs, void*) const {
     });
 }
 
-const Signature& AddPositions::signature() const {
-    static const Signature signature("x[b t c] + table[p! c] -> y[b t c]");
-    return signature;
-}
-
 Cost AddPositions::cost(Views inputs, Views outputs) const {
     const double table_rows = static_cast<double>(inputs[0].shape[1] * inputs[0].shape[2] * size_of(inputs[1].dtype));
     return {static_cast<double>(outputs[0].elements()), static_cast<double>(2 * outputs[0].bytes()) + table_rows};
@@ -141,11 +126,6 @@ void AddPositions::run(Views inputs, Views outputs, void*) const {
                 });
         });
     });
-}
-
-const Signature& AddPositionsBackward::signature() const {
-    static const Signature signature("dy[b t c] -> dtable[p! c]");
-    return signature;
 }
 
 Cost AddPositionsBackward::cost(Views inputs, Views) const {

@@ -8,31 +8,24 @@
 
 namespace cleave::kernels {
 
-struct Embedding : Kernel {  // tokens, table -> y
-    std::string_view name() const override { return "embedding"; }
-    const Signature& signature() const override;
+struct Embedding : Declared<"embedding", "#tokens[r..] table[v c] -> y[r.. c]"> {
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
 // The signature gives dtable as a whole; where the caller holds a slice of its rows only, that slice is computed.
-struct EmbeddingBackward : Kernel {  // tokens, dy -> dtable +=
-    std::string_view name() const override { return "embedding_backward"; }
-    const Signature& signature() const override;
+struct EmbeddingBackward : Declared<"embedding_backward", "#tokens[r..] dy[r.. c] -> dtable[v c]"> {  // dtable +=
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct AddPositions : Kernel {  // x[b t c], table[p c] -> y = x + table[t], t the global index
-    std::string_view name() const override { return "add_positions"; }
-    const Signature& signature() const override;
+struct AddPositions
+    : Declared<"add_positions", "x[b t c] + table[p! c] -> y[b t c]"> {  // y = x + table[t], t the global index
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct AddPositionsBackward : Kernel {  // dy[b t c] -> dtable[p c] +=
-    std::string_view name() const override { return "add_positions_backward"; }
-    const Signature& signature() const override;
+struct AddPositionsBackward : Declared<"add_positions_backward", "dy[b t c] -> dtable[p! c]"> {  // dtable +=
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

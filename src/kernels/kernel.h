@@ -7,8 +7,11 @@
 // Thread rule: const; run() uses the calling rank's OpenMP team.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "kernels/view.h"
@@ -39,5 +42,25 @@ class Kernel {
 // The usual cost of a memory-bound kernel: every operand once, `flops_per_element` for each element of the first
 // output.
 Cost elementwise_cost(Views inputs, Views outputs, double flops_per_element);
+
+// A text that a template takes.
+template <std::size_t Size>
+struct Text {
+    constexpr Text(const char (&text)[Size]) { std::copy_n(text, Size, characters); }  // NOLINT: to be written "..."
+    constexpr std::string_view view() const { return {characters, Size - 1}; }
+    char characters[Size]{};
+};
+
+// A kernel whose name and placement rule are constants; its operands can be read from the rule. It has the usual cost
+// unless it states its own.
+template <Text Name, Text Rule, int FlopsPerElement = 0>
+struct Declared : Kernel {
+    std::string_view name() const override { return Name.view(); }
+    const Signature& signature() const override {
+        static const Signature signature{std::string(Rule.view())};
+        return signature;
+    }
+    Cost cost(Views inputs, Views outputs) const override { return elementwise_cost(inputs, outputs, FlopsPerElement); }
+};
 
 }  // namespace cleave::kernels

@@ -25,28 +25,19 @@ void expect_label(std::int32_t label, std::int64_t width) {
 template <class T>
 accumulator_t<T> log_sum_exp(const T* row, std::int64_t width) {
     using A = accumulator_t<T>;
-    constexpr A kLowest = -std::numeric_limits<A>::infinity();
-    Vec<A> highest = splat(kLowest);
+    const Vec<A> lowest = splat(-std::numeric_limits<A>::infinity());
+    Vec<A> highest = lowest;
     for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
-        // Dead lanes are zero: they take part only where a live lane does no better.
-        if constexpr (std::is_same_v<decltype(count), int>) {
-            for (int j = 0; j < count; ++j) highest[0] = std::max(highest[0], static_cast<A>(row[i + j]));
-        } else {
-            highest = max(load(row + i, count), highest);
-        }
+        highest = max(select_first(load(row + i, count), lowest, count), highest);
     });
     const A top = largest(highest);
-    const A sum = sum_over<A>(
-        width, [&](std::int64_t i, auto count) { return first<A>(exp(load(row + i, count) - top), count); });
+    const A sum = sum_over<A>(width, [&](std::int64_t i, auto count) {
+        return select_first(exp(load(row + i, count) - top), Vec<A>{}, count);
+    });
     return top + std::log(sum);
 }
 
 }  // namespace
-
-const Signature& CrossEntropy::signature() const {
-    static const Signature signature("~logits[r.. v!] #labels[r..] -> loss[] lse[r..]");
-    return signature;
-}
 
 Cost CrossEntropy::cost(Views inputs, Views) const {
     const double elements = static_cast<double>(inputs[0].elements());
@@ -78,15 +69,6 @@ void CrossEntropy::run(Views inputs, Views outputs, void*) const {
         }
         *outputs[0].as<A>() = static_cast<A>(scale * loss);
     });
-}
-
-const Signature& CrossEntropyBackward::signature() const {
-    static const Signature signature("dloss[] ~logits[r.. v!] ~lse[r..] #labels[r..] -> dlogits[r.. v!]");
-    return signature;
-}
-
-Cost CrossEntropyBackward::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 16);
 }
 
 void CrossEntropyBackward::run(Views inputs, Views outputs, void*) const {

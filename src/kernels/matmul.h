@@ -28,8 +28,8 @@ struct MatMul : Kernel {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-// y[m.. n..] -> b[n..] (+)= sum over m, in the accumulator's dtype: the gradient of a bias. `kept`: the number of dims
-// n.
+// y[m.. n..] -> b[n..] (+)= sum over m, in the accumulator's dtype: the gradient of a bias.
+// `kept`: the number of dims n.
 struct ColumnSum : Kernel {
     explicit ColumnSum(int kept_, bool accumulate_ = false) : kept(kept_), accumulate(accumulate_) {}
     int kept;

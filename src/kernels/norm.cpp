@@ -44,7 +44,7 @@ struct Norm {
                 static_cast<A>(width);
         for (std::int64_t r = first; r < last; ++r) {
             const A square = sum_over<A>(width, [&](std::int64_t i, auto count) {
-                const auto d = simd::first<A>(load(x + r * width + i, count) - centre[r - first], count);
+                const auto d = select_first(load(x + r * width + i, count) - centre[r - first], Vec<A>{}, count);
                 return d * d;
             });
             rstd[r] = scale[r - first] = 1 / std::sqrt(square / static_cast<A>(width) + epsilon);
@@ -178,35 +178,12 @@ void backward_weight(const Kernel& kernel, Views inputs, Views outputs, bool cen
 
 }  // namespace
 
-const Signature& LayerNorm::signature() const {
-    static const Signature signature("~x[r.. c!] ~gain[c!] ~bias[c!] -> y[r.. c!] mean[r..] rstd[r..]");
-    return signature;
-}
-
-Cost LayerNorm::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 8);
-}
-
 void LayerNorm::run(Views inputs, Views outputs, void*) const {
     forward(*this, inputs, outputs, true, epsilon);
 }
 
-const Signature& LayerNormBackwardInput::signature() const {
-    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~gain[c!] ~mean[r..] ~rstd[r..] -> dx[r.. c!]");
-    return signature;
-}
-
-Cost LayerNormBackwardInput::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 12);
-}
-
 void LayerNormBackwardInput::run(Views inputs, Views outputs, void*) const {
     backward_input(*this, inputs, outputs, true);
-}
-
-const Signature& LayerNormBackwardWeight::signature() const {
-    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~mean[r..] ~rstd[r..] -> dgain[c!] dbias[c!]");
-    return signature;
 }
 
 Cost LayerNormBackwardWeight::cost(Views inputs, Views) const {
@@ -217,35 +194,12 @@ void LayerNormBackwardWeight::run(Views inputs, Views outputs, void*) const {
     backward_weight(*this, inputs, outputs, true);
 }
 
-const Signature& RmsNorm::signature() const {
-    static const Signature signature("~x[r.. c!] ~gain[c!] -> y[r.. c!] rstd[r..]");
-    return signature;
-}
-
-Cost RmsNorm::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 4);
-}
-
 void RmsNorm::run(Views inputs, Views outputs, void*) const {
     forward(*this, inputs, outputs, false, epsilon);
 }
 
-const Signature& RmsNormBackwardInput::signature() const {
-    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~gain[c!] ~rstd[r..] -> dx[r.. c!]");
-    return signature;
-}
-
-Cost RmsNormBackwardInput::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 8);
-}
-
 void RmsNormBackwardInput::run(Views inputs, Views outputs, void*) const {
     backward_input(*this, inputs, outputs, false);
-}
-
-const Signature& RmsNormBackwardWeight::signature() const {
-    static const Signature signature("dy[r.. c!] ~x[r.. c!] ~rstd[r..] -> dgain[c!]");
-    return signature;
 }
 
 Cost RmsNormBackwardWeight::cost(Views inputs, Views) const {

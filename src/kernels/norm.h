@@ -11,50 +11,39 @@
 
 namespace cleave::kernels {
 
-struct LayerNorm : Kernel {  // x, gain, bias -> y, mean, rstd
+struct LayerNorm : Declared<"layer_norm", "~x[r.. c!] ~gain[c!] ~bias[c!] -> y[r.. c!] mean[r..] rstd[r..]", 8> {
     explicit LayerNorm(double epsilon_ = 1e-5) : epsilon(epsilon_) {}
     double epsilon;
 
-    std::string_view name() const override { return "layer_norm"; }
-    const Signature& signature() const override;
+    void run(Views inputs, Views outputs, void* workspace) const override;
+};
+
+struct LayerNormBackwardInput
+    : Declared<"layer_norm_backward_input", "dy[r.. c!] ~x[r.. c!] ~gain[c!] ~mean[r..] ~rstd[r..] -> dx[r.. c!]", 12> {
+    void run(Views inputs, Views outputs, void* workspace) const override;
+};
+
+struct LayerNormBackwardWeight
+    : Declared<"layer_norm_backward_weight",
+               "dy[r.. c!] ~x[r.. c!] ~mean[r..] ~rstd[r..] -> dgain[c!] dbias[c!]"> {  // dgain +=, dbias +=
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct LayerNormBackwardInput : Kernel {  // dy, x, gain, mean, rstd -> dx
-    std::string_view name() const override { return "layer_norm_backward_input"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
-    void run(Views inputs, Views outputs, void* workspace) const override;
-};
-
-struct LayerNormBackwardWeight : Kernel {  // dy, x, mean, rstd -> dgain +=, dbias +=
-    std::string_view name() const override { return "layer_norm_backward_weight"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
-    void run(Views inputs, Views outputs, void* workspace) const override;
-};
-
-struct RmsNorm : Kernel {  // x, gain -> y, rstd
+struct RmsNorm : Declared<"rms_norm", "~x[r.. c!] ~gain[c!] -> y[r.. c!] rstd[r..]", 4> {
     explicit RmsNorm(double epsilon_ = 1e-5) : epsilon(epsilon_) {}
     double epsilon;
 
-    std::string_view name() const override { return "rms_norm"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct RmsNormBackwardInput : Kernel {  // dy, x, gain, rstd -> dx
-    std::string_view name() const override { return "rms_norm_backward_input"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
+struct RmsNormBackwardInput
+    : Declared<"rms_norm_backward_input", "dy[r.. c!] ~x[r.. c!] ~gain[c!] ~rstd[r..] -> dx[r.. c!]", 8> {
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct RmsNormBackwardWeight : Kernel {  // dy, x, rstd -> dgain +=
-    std::string_view name() const override { return "rms_norm_backward_weight"; }
-    const Signature& signature() const override;
+struct RmsNormBackwardWeight
+    : Declared<"rms_norm_backward_weight", "dy[r.. c!] ~x[r.. c!] ~rstd[r..] -> dgain[c!]"> {  // dgain +=
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

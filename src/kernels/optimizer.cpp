@@ -133,11 +133,6 @@ void Sgd::run(Views inputs, Views outputs, void*) const {
     });
 }
 
-const Signature& SquaredNorm::signature() const {
-    static const Signature signature("~g[*] -> partial[n!]");
-    return signature;
-}
-
 Cost SquaredNorm::cost(Views inputs, Views) const {
     return {2 * static_cast<double>(inputs[0].elements()), static_cast<double>(inputs[0].bytes())};
 }

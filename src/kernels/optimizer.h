@@ -57,9 +57,7 @@ inline constexpr std::int64_t kNormBlock = 4096;
 
 // g -> partial[n] (f64), n = ceil(elements of the whole tensor / kNormBlock): the sum of squares of this piece's
 // elements in each block. Elements are added in ascending order of a fixed number of lanes.
-struct SquaredNorm : Kernel {
-    std::string_view name() const override { return "squared_norm"; }
-    const Signature& signature() const override;
+struct SquaredNorm : Declared<"squared_norm", "~g[*] -> partial[n!]"> {
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

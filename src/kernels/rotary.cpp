@@ -21,15 +21,6 @@ std::int64_t padded_half(const View& x) {
 
 }  // namespace
 
-const Signature& Rotary::signature() const {
-    static const Signature signature("x[b t h d!] -> y[b t h d!]");
-    return signature;
-}
-
-Cost Rotary::cost(Views inputs, Views outputs) const {
-    return elementwise_cost(inputs, outputs, 3);
-}
-
 // cos[t, padded d / 2] and sin[..] in the accumulator's dtype, and the turn a position[padded d / 2] in f32.
 std::int64_t Rotary::workspace_bytes(Views inputs, Views) const {
     const View& x = inputs[0];

@@ -11,16 +11,13 @@
 
 namespace cleave::kernels {
 
-struct Rotary : Kernel {  // x[b t h d] -> y[b t h d]
+struct Rotary : Declared<"rotary", "x[b t h d!] -> y[b t h d!]", 3> {  // x[b t h d] -> y[b t h d]
     explicit Rotary(const RotaryFrequencies& frequencies_, bool inverse_ = false, std::int64_t position0_ = 0)
         : frequencies(frequencies_), inverse(inverse_), position0(position0_) {}
     RotaryFrequencies frequencies;
     bool inverse;
     std::int64_t position0;
 
-    std::string_view name() const override { return "rotary"; }
-    const Signature& signature() const override;
-    Cost cost(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

@@ -86,9 +86,19 @@ CLEAVE_INLINE f64x8 sqrt(f64x8 a) {
 #endif
 }
 
+// Where either is not a number, b: the processor's own rule.
 template <class V>
 CLEAVE_INLINE V max(V a, V b) {
     return a > b ? a : b;
+}
+template <class V>
+CLEAVE_INLINE V min(V a, V b) {
+    return a < b ? a : b;
+}
+// x within [-bound, bound]; what is not a number stays so.
+template <class V>
+CLEAVE_INLINE V clamp(V x, Lane<V> bound) {
+    return min(splat(bound), max(splat(-bound), x));
 }
 
 // bf16 is the upper half of an f32; to bf16 as bf16::round does it.
@@ -103,7 +113,7 @@ CLEAVE_INLINE u16x16 narrow(f32x16 value) {
     const u32x16 u = (u32x16)value;
     const u32x16 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     const u32x16 quiet = (u >> 16) | 0x40u;
-    const u32x16 bits = (u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+    const u32x16 bits = value != value ? quiet : rounded;
 #if CLEAVE_AVX512
     return (u16x16)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)bits);
 #else
@@ -167,18 +177,6 @@ CLEAVE_INLINE void store(T* p, Vec<accumulator_t<T>> v, int count) {
 #endif
 }
 
-// The first `count` lanes; zero beyond.
-template <class A>
-CLEAVE_INLINE Vec<A> first(Vec<A> v, Full<A>) {
-    return v;
-}
-template <class A>
-CLEAVE_INLINE Vec<A> first(Vec<A> v, int count) {
-    A lanes[kLanes<A>];
-    std::memcpy(lanes, &v, sizeof lanes);
-    return load(lanes, count);
-}
-
 // Lanes are combined in halves: one fixed order.
 template <class F>
 CLEAVE_INLINE float fold(f32x16 v, F&& f) {
@@ -212,6 +210,12 @@ CLEAVE_INLINE f32x16 select_first(f32x16 v, f32x16 other, std::int64_t count) {
 CLEAVE_INLINE f64x8 select_first(f64x8 v, f64x8 other, std::int64_t count) {
     const i64x8 lane{0, 1, 2, 3, 4, 5, 6, 7};
     return lane < count ? v : other;
+}
+
+// What for_vectors and sum_over give as count: all lanes, or some.
+template <class A>
+CLEAVE_INLINE Vec<A> select_first(Vec<A> v, Vec<A>, Full<A>) {
+    return v;
 }
 
 // Rows and columns of a square of lanes change places.

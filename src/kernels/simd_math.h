@@ -7,35 +7,50 @@
 
 namespace cleave::kernels::simd {
 
-// 2^n for n in [-126, 127].
-CLEAVE_INLINE f32x16 power_of_two(i32x16 n) {
-    return (f32x16)((n + 127) << 23);
+// x 2^floor(n) for |n| <= 151, rounded once, down to the smallest denormal and up to infinity.
+CLEAVE_INLINE f32x16 scale_by_power(f32x16 x, f32x16 n) {
+#if CLEAVE_AVX512
+    return (f32x16)_mm512_maskz_scalef_ps(0xffff, (__m512)x, (__m512)n);
+#else
+    const auto power = [](i32x16 k) { return (f32x16)((k + 127) << 23); };
+    const i32x16 toward_zero = __builtin_convertvector(n, i32x16);
+    const i32x16 whole = toward_zero + (__builtin_convertvector(toward_zero, f32x16) > n);  // a true lane is -1
+    const i32x16 half = whole >> 1;  // in two halves: 2^n alone may have no f32
+    return x * power(half) * power(whole - half);
+#endif
 }
 
-// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, exp(r) by its Taylor polynomial of degree 7 (error under
-// 2^-27). 2^n is multiplied in two halves so that results down to the smallest denormal, and infinity, come out right.
+// table[index mod 16], lane by lane.
+CLEAVE_INLINE f32x16 look_up(f32x16 table, i32x16 index) {
+#if CLEAVE_AVX512
+    return (f32x16)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)index, (__m512)table);
+#else
+    f32x16 found;
+    for (int i = 0; i < 16; ++i) found[i] = table[index[i] & 15];
+    return found;
+#endif
+}
+
+// exp(x) = 2^n exp(r), n = x / ln 2 rounded to 1/16, |r| <= ln 2 / 32. 2^n is 2^floor(n) times one of 16 numbers;
+// exp(r) is its Taylor polynomial of degree 3 (error under 2^-26).
 CLEAVE_INLINE f32x16 exp(f32x16 x) {
     constexpr float kLow = -104.0F;  // exp(-104) rounds to 0
     constexpr float kHigh = 89.0F;   // exp(89) is infinite
-    x = x < kLow ? splat(kLow) : x;
-    x = x > kHigh ? splat(kHigh) : x;
-    // Adding 1.5 * 2^23 rounds to an integer, which is then found in the low bits.
-    constexpr float kShift = 12582912.0F;
+    x = min(splat(kHigh), max(splat(kLow), x));
+    // 1.5 * 2^19: adding it rounds to 1/16; the sixteenths are then the low bits.
+    constexpr float kShift = 786432.0F;
     const f32x16 shifted = fma(x, splat(1.44269504088896F), splat(kShift));
     const f32x16 n = shifted - kShift;
-    const i32x16 exponent = (i32x16)shifted - (i32x16)splat(kShift);
-    // ln 2 in two parts, the first with trailing zeros: n * 0.693145751953125 is exact.
-    f32x16 r = fma(n, splat(-0.693145751953125F), x);
-    r = fma(n, splat(-1.42860682030941723212e-6F), r);
-    f32x16 p = splat(1.0F / 5040);
-    p = fma(p, r, splat(1.0F / 720));
-    p = fma(p, r, splat(1.0F / 120));
-    p = fma(p, r, splat(1.0F / 24));
-    p = fma(p, r, splat(1.0F / 6));
-    p = fma(p, r, splat(0.5F));
-    p = fma(p, r * r, r) + 1.0F;
-    const i32x16 half = exponent >> 1;
-    return p * power_of_two(half) * power_of_two(exponent - half);
+    // 2^(i/16)
+    const f32x16 roots{1.0F,        1.04427373F, 1.09050775F, 1.13878858F, 1.18920708F, 1.24185777F,
+                       1.29683959F, 1.35425556F, 1.41421354F, 1.47682619F, 1.54221082F, 1.61049032F,
+                       1.68179286F, 1.75625217F, 1.8340081F,  1.91520655F};
+    const f32x16 root = look_up(roots, (i32x16)shifted);
+    // ln 2 in two parts, the first so short that its products with n are exact.
+    f32x16 r = fma(n, splat(-0.693115234375F), x);
+    r = fma(n, splat(-3.1946184945309e-5F), r);
+    const f32x16 rest = fma(fma(r, splat(1.0F / 6), splat(0.5F)), r * r, r);  // exp(r) - 1
+    return scale_by_power(fma(root, rest, root), n);
 }
 
 CLEAVE_INLINE f64x8 exp(f64x8 x) {

@@ -82,12 +82,18 @@ std::optional<std::string> text_problem(const Job::Data& data) {
     const std::filesystem::path path(data.path);
     if (data.path.empty())
         return "data.path: no text is named; accepted: any text file, in the run file or as --set data.path=FILE";
-    if (!std::filesystem::exists(path))
+    std::error_code problem;
+    const auto status = std::filesystem::status(path, problem);
+    if (status.type() == std::filesystem::file_type::none)
+        return fmt::format("data.path: '{}': {}; accepted: a text file", data.path, problem.message());
+    if (!std::filesystem::exists(status))
         return fmt::format("data.path: there is no file '{}'; accepted: a text file (looked for {})", data.path,
                            std::filesystem::absolute(path).lexically_normal().string());
-    if (std::filesystem::is_directory(path))
+    if (std::filesystem::is_directory(status))
         return fmt::format("data.path: '{}' is a folder; accepted: one text file", data.path);
-    if (std::filesystem::is_regular_file(path) && std::filesystem::file_size(path) == 0)
+    if (!std::filesystem::is_regular_file(status))
+        return fmt::format("data.path: '{}' is a pipe or a device; accepted: a text file on a disk", data.path);
+    if (std::filesystem::file_size(path, problem) == 0)
         return fmt::format("data.path: '{}' is empty; accepted: a file with text", data.path);
     return std::nullopt;
 }

@@ -5,13 +5,12 @@
 namespace cleave {
 
 double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
-                const std::function<void(std::int64_t, Samples&)>& draw, std::int64_t labels) {
+                const std::function<const Samples&(std::int64_t)>& draw, std::int64_t labels) {
     CLEAVE_CHECK(batches > 0 && labels > 0);
     const double scale = 1.0 / static_cast<double>(labels);
     Tensor sum;
-    Samples samples;
     for (std::int64_t batch = 0; batch < batches; ++batch) {
-        draw(batch, samples);
+        const Samples& samples = draw(batch);
         Tape tape(engine, false);
         const Tensor loss = model.loss(tape, write_samples(engine, model, "tokens", samples.tokens),
                                        write_samples(engine, model, "labels", samples.labels), scale);

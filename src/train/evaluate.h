@@ -9,9 +9,9 @@
 
 namespace cleave {
 
-// `draw(i, samples)` fills in this rank's rows of batch i, of `batches`; every rank has equally many rows of a batch.
-// `labels`: of all ranks and batches together, not masked.
+// `draw(i)` gives this rank's rows of batch i, of `batches`, valid until the next call; every rank has equally many
+// rows of a batch. `labels`: of all ranks and batches together, not masked.
 double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
-                const std::function<void(std::int64_t, Samples&)>& draw, std::int64_t labels);
+                const std::function<const Samples&(std::int64_t)>& draw, std::int64_t labels);
 
 }  // namespace cleave

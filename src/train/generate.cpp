@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/error.h"
 #include "base/random.h"
 
 namespace cleave {
@@ -78,9 +79,9 @@ std::int32_t sample(std::span<const double> logits, double temperature, std::int
 }
 
 std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span<const std::int32_t> prompt,
-                                   const Job::Sample& settings, std::uint64_t seed,
+                                   const Job::Sample& settings, std::int64_t vocabulary, std::uint64_t seed,
                                    const std::function<void(std::int32_t)>& on_token) {
-    CLEAVE_CHECK(!prompt.empty());
+    CLEAVE_CHECK(!prompt.empty() && vocabulary > 0 && vocabulary <= model.config().vocabulary);
     const auto context = static_cast<std::size_t>(model.config().context);
     const RandomStream random(seed, "sample");
     std::vector<std::int32_t> text(prompt.begin(), prompt.end());
@@ -88,7 +89,10 @@ std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span
         const std::size_t seen = std::min(text.size(), context);
         std::vector<std::int32_t> window(text.end() - static_cast<std::ptrdiff_t>(seen), text.end());
         window.resize(context, 0);  // causal: what stands behind does not matter
-        const auto logits = logits_at(engine, model, window, static_cast<std::int64_t>(seen) - 1);
+        auto logits = logits_at(engine, model, window, static_cast<std::int64_t>(seen) - 1);
+        logits.resize(static_cast<std::size_t>(vocabulary));
+        if (!std::all_of(logits.begin(), logits.end(), [](double x) { return std::isfinite(x); }))
+            throw RunError("the model's output is not finite at token {} of the text it writes", i + 1);
         text.push_back(
             sample(logits, settings.temperature, settings.top_k, random.uniform(static_cast<std::uint64_t>(i))));
         if (on_token) on_token(text.back());

@@ -12,10 +12,11 @@
 
 namespace cleave {
 
-// Continues `prompt` (at least one token) by settings.tokens tokens, seen through a window of the model's context.
-// `on_token` is called with each as it comes.
+// Continues `prompt` (at least one token) by settings.tokens tokens, seen through a window of the model's context. Only
+// the first `vocabulary` tokens are drawn: a model may have more rows than its tokenizer has tokens. `on_token` is
+// called with each as it comes. Throws RunError where the model's output is not finite.
 std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span<const std::int32_t> prompt,
-                                   const Job::Sample& settings, std::uint64_t seed,
+                                   const Job::Sample& settings, std::int64_t vocabulary, std::uint64_t seed,
                                    const std::function<void(std::int32_t)>& on_token = {});
 
 // The prompt as tokens; an empty one is a line break, or where characters are tokens, or ids have no text, the first of

@@ -1,7 +1,5 @@
 #include "train/generation_run.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/output.h"
 #include "comm/launch.h"
@@ -15,6 +13,14 @@ namespace cleave {
 
 namespace {
 
+// Tokens index the model's tables: each must have its row.
+void check_vocabulary(const Job& job, const Tokenizer& tokenizer, std::string_view source) {
+    if (tokenizer.vocabulary() < 1 || tokenizer.vocabulary() > job.model.vocabulary)
+        throw UserError(
+            "cannot use '{}': its tokenizer has {} tokens, its model {} rows for them; accepted: from 1 to {}", source,
+            tokenizer.vocabulary(), job.model.vocabulary, job.model.vocabulary);
+}
+
 Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
     settings.prompt = options.prompt.value_or(settings.prompt);
     settings.tokens = options.tokens.value_or(settings.tokens);
@@ -23,23 +29,15 @@ Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
     return settings;
 }
 
-// A folder may hold the tokenizer of another model.
-void check_prompt(const std::vector<Token>& prompt, const WeightsSource& source) {
-    const Token largest = *std::max_element(prompt.begin(), prompt.end());
-    if (largest >= source.model().vocabulary)
-        throw UserError("the prompt has token {}, but the model of {} has {} rows: its tokenizer is of another model",
-                        largest, source.description(), source.model().vocabulary);
-}
-
 }  // namespace
 
 int run_generation(const GenerateOptions& options) {
     const WeightsSource source(options.folder);
     const Job& job = source.job();
     const Tokenizer tokenizer = source.tokenizer();
+    check_vocabulary(job, tokenizer, source.path().string());
     const Job::Sample settings = settings_of(options, job.sample);
     const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
-    check_prompt(prompt, source);
 
     const Mesh mesh({{"pp", 1}, {"dp", 1}, {"cp", 1}, {"tp", 1}});
     comm::LaunchOptions launch;
@@ -55,7 +53,7 @@ int run_generation(const GenerateOptions& options) {
             if (!options.json) print(piece);
         };
         show(tokenizer.decode(prompt));
-        generate(engine, model, prompt, settings, static_cast<std::uint64_t>(options.seed),
+        generate(engine, model, prompt, settings, tokenizer.vocabulary(), static_cast<std::uint64_t>(options.seed),
                  [&](Token token) { show(decoder.add(token)); });
         show(decoder.finish());
         Json document = Json::object();

@@ -52,29 +52,27 @@ class Checker {
         only_one("cp", mesh.cp);
         only_one("tp", mesh.tp);
         const std::int64_t others = std::int64_t{mesh.pp} * mesh.cp * mesh.tp;
-        if (others != 1) return;
-        if (mesh.dp != 0 && mesh.dp != ranks_) {
+        if (others == 1 && mesh.dp != 0 && mesh.dp != ranks_)
             add("mesh.dp: found {}, but the run has {} ranks; accepted: {}, or 0, which fills the ranks (or --ranks "
                 "{})",
                 mesh.dp, ranks_, ranks_, mesh.dp);
-            return;
-        }
-        check_batch();
+        // The batch too is judged at once, for the dp that was asked for, or else all ranks.
+        check_batch(mesh.dp != 0 ? mesh.dp : ranks_);
     }
 
-    void check_batch() {
+    void check_batch(int dp) {
         const std::int64_t batch = job_.train.batch;
         const std::int64_t microbatch = job_.train.microbatch;
-        if (batch % ranks_ != 0) {
+        if (batch % dp != 0) {
             add("train.batch: found {}, which does not divide over dp = {} ranks; nearest that do: {}, or {} ranks",
-                batch, ranks_, nearest_multiples(batch, ranks_ * std::max<std::int64_t>(microbatch, 1)),
-                nearest_divisors(ranks_, batch));
-        } else if (microbatch != 0 && batch / ranks_ % microbatch != 0) {
+                batch, dp, nearest_multiples(batch, dp * std::max<std::int64_t>(microbatch, 1)),
+                nearest_divisors(dp, batch));
+        } else if (microbatch != 0 && batch / dp % microbatch != 0) {
             add("train.microbatch: found {}, which does not divide a rank's part of the batch, {} / {} = {} sequences; "
                 "nearest that "
                 "do: {}, or a train.batch of {}",
-                microbatch, batch, ranks_, batch / ranks_, nearest_divisors(microbatch, batch / ranks_),
-                nearest_multiples(batch, ranks_ * microbatch));
+                microbatch, batch, dp, batch / dp, nearest_divisors(microbatch, batch / dp),
+                nearest_multiples(batch, dp * microbatch));
         }
     }
 

@@ -25,8 +25,14 @@ WordField words(Enum& value, std::span<const string_view> all) {
 }
 
 constexpr NumberRange kAny = {-kNoLimit, kNoLimit};
-constexpr NumberRange kFromZero = {0, kNoLimit};
-constexpr NumberRange kAboveZero = {0, kNoLimit, false};
+// Beyond these bounds f32 overflows or a count is no longer exact; each message names its own.
+constexpr double kMostNumber = 1e16;
+constexpr double kMostSteps = 1e12;
+constexpr NumberRange kFromZero = {0, kMostNumber};
+constexpr NumberRange kAboveZero = {0, kMostNumber, false};
+constexpr NumberRange kAboveZeroTo1 = {0, 1, false};
+constexpr NumberRange kStepsFromZero = {0, kMostSteps};
+constexpr NumberRange kSeconds = {0.001, 1e6};  // to 11 days; waits are counted in 64-bit nanoseconds
 constexpr NumberRange kInside01 = {0, 1, false, false};
 constexpr NumberRange kFrom0Below1 = {0, 1, true, false};
 constexpr NumberRange kRanks = {1, 1 << 20};
@@ -74,7 +80,7 @@ void add_model(std::vector<Key>& keys, Job& job) {
             {"model.qkv_bias", "llama: queries, keys and values have biases (as in Qwen2)", &m.qkv_bias, kAny, refuse},
             {"model.qk_norm", "llama: queries and keys are normalised head by head (as in Qwen3)", &m.qk_norm, kAny,
              refuse},
-            {"model.norm_epsilon", "added to the variance (or mean square) in a norm", &m.norm_epsilon, kAboveZero,
+            {"model.norm_epsilon", "added to the variance (or mean square) in a norm", &m.norm_epsilon, kAboveZeroTo1,
              refuse},
             {"model.rope_base", "llama: base of the rotary frequencies", &m.rotary.base, kAboveZero, refuse},
             {"model.rope_scaling", "llama: rotary frequencies as they are (none) or stretched as in Llama 3.1 (llama3)",
@@ -82,7 +88,7 @@ void add_model(std::vector<Key>& keys, Job& job) {
             {"model.rope_factor",
              "llama3 scaling: how much longer long waves become",
              &m.rotary.factor,
-             {1, kNoLimit},
+             {1, 1e6},
              refuse},
             {"model.rope_low_frequency_factor",
              "llama3 scaling: waves longer than model.rope_original_context over this are stretched in full",
@@ -138,7 +144,7 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
     keys.insert(
         keys.end(),
         {
-            {"train.steps", "optimizer steps", &t.steps, from_one(1e12), announce},
+            {"train.steps", "optimizer steps", &t.steps, from_one(kMostSteps), announce},
             {"train.batch", "sequences in a step, over all ranks", &t.batch, from_one(1 << 24), announce},
             {"train.microbatch",
              "sequences in one forward pass of a rank; 0 = its whole part of the batch. batch / (dp x microbatch) "
@@ -150,23 +156,23 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
             {"train.lr", "highest learning rate, at the end of the warm-up", &t.lr, kAboveZero, announce},
             {"train.min_lr", "learning rate of the last step, reached along a cosine", &t.min_lr, kFromZero, announce},
             {"train.warmup_steps", "steps in which the learning rate rises from 0, in a straight line", &t.warmup_steps,
-             kFromZero, announce},
+             kStepsFromZero, announce},
             {"train.optimizer", "adamw or sgd", words(t.optimizer, kOptimizers), kAny, refuse},
             {"train.beta1", "AdamW: decay of the first moment", &t.beta1, kFrom0Below1, announce},
             {"train.beta2", "AdamW: decay of the second moment", &t.beta2, kFrom0Below1, announce},
-            {"train.epsilon", "AdamW: added to the root of the second moment", &t.epsilon, kAboveZero, announce},
+            {"train.epsilon", "AdamW: added to the root of the second moment", &t.epsilon, kAboveZeroTo1, announce},
             {"train.weight_decay", "decay of matrices and tables, times the learning rate; norms and biases have none",
              &t.weight_decay, kFromZero, announce},
             {"train.clip", "largest global norm of the gradients, larger ones are scaled to it; 0 = off", &t.clip,
              kFromZero, announce},
-            {"train.evaluate_every", "steps between evaluations; 0 = only at the end", &t.evaluate_every, kFromZero,
-             accept},
+            {"train.evaluate_every", "steps between evaluations; 0 = only at the end", &t.evaluate_every,
+             kStepsFromZero, accept},
             {"train.evaluate_batches", "batches of each part that an evaluation takes", &t.evaluate_batches,
              from_one(1e9), accept},
             {"train.evaluate_all_at_end", "the last evaluation covers the whole validation part",
              &t.evaluate_all_at_end, kAny, accept},
-            {"train.checkpoint_every", "steps between checkpoints; 0 = only at the end", &t.checkpoint_every, kFromZero,
-             accept},
+            {"train.checkpoint_every", "steps between checkpoints; 0 = only at the end", &t.checkpoint_every,
+             kStepsFromZero, accept},
             {"train.bucket_bytes", "gradients are reduced over the ranks in buckets of about this size",
              &t.bucket_bytes, from_one(1e12), accept},
         });
@@ -183,14 +189,14 @@ void add_rest(std::vector<Key>& keys, Job& job) {
             {"sample.tokens", "length of the sample; 0 = no sample", &job.sample.tokens, from_zero(1e9), accept},
             {"sample.temperature", "below 1 likelier tokens become likelier still; 0 = always the likeliest",
              &job.sample.temperature, kFromZero, accept},
-            {"sample.top_k", "draw from the k likeliest tokens only; 0 = from all", &job.sample.top_k, kFromZero,
-             accept},
+            {"sample.top_k", "draw from the k likeliest tokens only; 0 = from all", &job.sample.top_k,
+             from_zero(1 << 26), accept},
             {"run.folder", "where the run's files go; empty = out/ and the run file's name", &job.run.folder, kAny,
              accept},
             {"run.trace_step", "the step whose trace every rank writes, for ui.perfetto.dev; 0 = none",
-             &job.run.trace_step, kFromZero, accept},
+             &job.run.trace_step, kStepsFromZero, accept},
             {"comm.timeout_s", "seconds that a rank waits for another before the run fails and names it",
-             &job.comm.timeout_s, kAboveZero, accept},
+             &job.comm.timeout_s, kSeconds, accept},
         });
 }
 

@@ -26,15 +26,18 @@ bool inside(double value, const NumberRange& range) {
 }
 
 std::string bound(double value) {
-    return std::abs(value) < kNoLimit && value == std::floor(value) ? fmt::format("{:.0f}", value) : number_text(value);
+    constexpr double kReadable = 1e13;  // longer rows of digits are read by nobody
+    const bool digits = std::abs(value) < kReadable && value == std::floor(value);
+    return digits ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
 }
 
-// " from 0 to 10", " above 0, below 1".
+// " from 0 to 10", " above 0, at most 10", " above 0, below 1".
 std::string range_text(const NumberRange& range) {
     std::string text;
     if (range.least > -kNoLimit)
         text += fmt::format(" {} {}", range.least_itself ? "from" : "above", bound(range.least));
-    if (range.most < kNoLimit) text += fmt::format("{} {}", range.most_itself ? " to" : ", below", bound(range.most));
+    const std::string_view until = !range.most_itself ? ", below" : range.least_itself ? " to" : ", at most";
+    if (range.most < kNoLimit) text += fmt::format("{} {}", until, bound(range.most));
     return text;
 }
 

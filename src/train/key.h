@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,11 +20,11 @@ struct WordField {
 
 struct NumberRange {
     double least;
-    double most;               // kNoLimit: none
+    double most;               // kNoLimit: none (for what is not a number)
     bool least_itself = true;  // false: above `least`
     bool most_itself = true;   // false: below `most`
 };
-inline constexpr double kNoLimit = 0x1p53;
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 // What a resumed run makes of a value other than its checkpoint's.
 enum class OnResume : std::uint8_t {

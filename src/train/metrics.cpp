@@ -32,9 +32,17 @@ std::vector<Json> read_metrics(const std::filesystem::path& path) {
     std::vector<Json> lines;
     for (std::size_t at = 0, end = text.find('\n'); end != std::string::npos; at = end + 1, end = text.find('\n', at)) {
         const std::string place = fmt::format("{}:{}", path.string(), lines.size() + 1);
-        lines.push_back(Json::parse(std::string_view(text).substr(at, end - at), place));
+        constexpr std::string_view kRemedy =
+            "accepted: an object with a whole \"step\"; remove the line, or the file: "
+            "the losses are for reading, the run does not need them";
+        try {
+            lines.push_back(Json::parse(std::string_view(text).substr(at, end - at), place));
+        } catch (const UserError& error) {
+            throw UserError("{}; {}", error.what(), kRemedy);
+        }
         const Json* step = lines.back().find("step");
-        if (step == nullptr || step->integer() == nullptr) throw UserError("{}: a line without \"step\"", place);
+        if (step == nullptr || step->integer() == nullptr)
+            throw UserError("{}: a line without \"step\"; {}", place, kRemedy);
     }
     return lines;
 }

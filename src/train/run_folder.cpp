@@ -1,6 +1,10 @@
 #include "train/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 
 #include "base/error.h"
@@ -65,6 +69,17 @@ RunFolder::RunFolder(fs::path path, Mode mode) : path_(std::move(path)), mode_(m
     if (mode == Mode::resume && !exists)
         throw UserError("there is no run folder {} to resume: leave out --resume for a new run", path_.string());
     create_folder(path_, created_);
+    lock();
+}
+
+// The system gives the lock back when the process ends, however it ends. A file system without locks has none to give.
+void RunFolder::lock() {
+    lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock_.is_open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        throw UserError(
+            "another run is writing to the run folder {}: wait until it ends, or take another with --set "
+            "run.folder=...",
+            path_.string());
 }
 
 void RunFolder::begin(const std::string& config_text, std::string_view tokenizer_text) {

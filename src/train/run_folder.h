@@ -3,8 +3,8 @@
 //   checkpoints/    step_<n>.ckpt and `latest`           loss.svg        the losses as a picture
 //   sample.txt      generated at the end                 trace.json      the traced step (run.trace_step)
 //   tokens.bin      the text as tokens                   tokenizer.json  a copy of data.tokenizer_file
-// A folder that holds anything is refused unless the run resumes or overwrites; overwriting removes these files and no
-// others. Thread rule: one thread (rank 0's).
+// One run at a time: the folder is locked while a RunFolder exists. A folder that holds anything is refused unless the
+// run resumes or overwrites; overwriting removes these files and no others. Thread rule: one thread (rank 0's).
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,20 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
+
 namespace cleave {
 
 class RunFolder {
   public:
     enum class Mode : std::uint8_t { fresh, resume, overwrite };
 
-    // Throws UserError where the folder cannot be used so; creates it otherwise.
+    // Throws UserError where the folder cannot be used so, or another run is using it; creates it otherwise.
     RunFolder(std::filesystem::path path, Mode mode);
 
     // Before the first step: removes what an overwritten run left, and what a killed one had not finished writing, and
     // writes the configuration and the tokenizer (where it is a file's, else empty).
-    void begin(const std::string& config_text, std::string_view tokenizer_text);
+    void begin(const std::string& config_text, std::string_view tokenizer_text = {});
     // Where the run did not begin: removes what this object created, so that the next try is not refused.
     void abandon();
 
@@ -48,6 +50,7 @@ class RunFolder {
     void remove_checkpoints_before(std::int64_t step) const;
 
   private:
+    void lock();
     void remove_run() const;
     void remove_unfinished() const;
 
@@ -55,6 +58,7 @@ class RunFolder {
     Mode mode_;
     bool was_empty_;                              // or was not there
     std::vector<std::filesystem::path> created_;  // folders, the outermost first
+    FileDescriptor lock_;
     bool begun_ = false;
 };
 

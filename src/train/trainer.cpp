@@ -1,11 +1,14 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/output.h"
 #include "base/stop.h"
 #include "comm/launch.h"
 #include "train/checkpoint.h"
 #include "train/dry_run_report.h"
+#include "train/gather_text.h"
 #include "train/job_check.h"
 #include "train/job_keys.h"
 #include "train/training_run.h"
@@ -107,6 +110,45 @@ std::string what_stays(const std::filesystem::path& folder) {
                   : std::string("; no checkpoint had been written before");
 }
 
+// What the ranks must have in common. Where a file lies may differ from host to host; what it holds may not.
+// `weights`: null where the run begins with others.
+Json common_part(const Job& job, const Dataset& dataset, const WeightsSource* weights) {
+    constexpr std::string_view kPlaces[] = {"data.path", "data.tokenizer_file", "model.weights", "run.folder"};
+    Json common = Json::object();
+    const Json all = to_json(job);
+    for (const auto& [key, value] : *all.members())
+        if (std::find(std::begin(kPlaces), std::end(kPlaces), key) == std::end(kPlaces)) common.set(key, value);
+    if (weights != nullptr) common.set("the initial weights' checksum", fmt::format("{:016x}", weights->hash()));
+    common.set("the tokenizer", dataset.tokenizer().to_json());
+    return common.set("the text's checksum", fmt::format("{:016x}", dataset.text_hash()));
+}
+
+// How the other ranks' documents differ from the first one's, a line each.
+std::string differences_of(const std::vector<std::string>& documents) {
+    std::string lines;
+    Json first;
+    for (std::size_t rank = 0; rank < documents.size(); ++rank) {
+        const Json its = Json::parse(documents[rank], "the configuration of a rank");
+        if (rank == 0) first = its;
+        for (const auto& [key, value] : *first.members())
+            if (const Json* other = its.find(key); other == nullptr || *other != value)
+                lines += fmt::format("\n  - {}: {} on rank 0, {} on rank {}", key, value.dump(),
+                                     other == nullptr ? "nothing" : other->dump(), rank);
+    }
+    return lines;
+}
+
+// Under MPI each process reads its own command line. Throws the same UserError on every rank where they differ.
+void check_agreement(comm::Communicator& world, const Json& own) {
+    std::string lines = differences_of(gather_text(world, own.dump()));  // on rank 0
+    auto size = static_cast<std::int64_t>(lines.size());
+    world.broadcast(&size, 1, DType::i64, 0).wait();
+    if (size == 0) return;
+    lines.resize(static_cast<std::size_t>(size));
+    world.broadcast(lines.data(), size, DType::u8, 0).wait();
+    throw UserError("the ranks' configurations differ; every rank needs the same run file, --set and text{}", lines);
+}
+
 RunFolder::Mode folder_mode(const TrainOptions& options) {
     if (options.resume) return RunFolder::Mode::resume;
     return options.overwrite ? RunFolder::Mode::overwrite : RunFolder::Mode::fresh;
@@ -125,18 +167,15 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     std::optional<WeightsSource> weights;
     if (!options.resume && !job.weights.empty()) weights.emplace(job.weights);
     const Mesh mesh = mesh_of(job, options.ranks);
-    SharedRun shared{job,
-                     mesh,
-                     dataset,
-                     checkpoint ? &*checkpoint : nullptr,
-                     weights ? &*weights : nullptr,
-                     folder,
-                     threads_of_a_rank(options.ranks),
+    SharedRun shared{job, mesh, dataset, checkpoint ? &*checkpoint : nullptr, folder, threads_of_a_rank(options.ranks),
                      {}};
+    if (weights) shared.weights = &*weights;
+    const Json common = common_part(job, dataset, shared.weights);
     std::atomic<bool> begun = false;
     try {
         comm::run_ranks(launch_options(job, options.ranks), [&](comm::Communicator& world) {
             set_thread_rank(world.rank());
+            check_agreement(world, common);
             TrainingRun run(shared, world);
             if (world.rank() == 0) folder->begin(options.config_text, dataset.tokenizer().file_text());
             begun = true;

@@ -51,7 +51,7 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       microbatch_(microbatch_size(job_, dp_)),
       accumulation_(accumulation(job_, dp_)),
       microbatches_(static_cast<std::size_t>(accumulation_)),
-      begin_(seconds()) {
+      started_(seconds()) {
     if (shared_.checkpoint != nullptr) {
         load_weights(*shared_.checkpoint, engine_, model_);
         load_optimizer(*shared_.checkpoint, engine_, step_.optimizer());
@@ -97,8 +97,6 @@ bool TrainingRun::stop_agreed() {
 void TrainingRun::train_step(std::int64_t step) {
     for (std::int64_t m = 0; m < accumulation_; ++m) {
         Samples& samples = microbatches_[static_cast<std::size_t>(m)];
-        samples.tokens.clear();
-        samples.labels.clear();
         sampler_.training(step - 1, microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, m), samples);
     }
     const bool traced = step == job_.run.trace_step;
@@ -124,19 +122,21 @@ void TrainingRun::train_step(std::int64_t step) {
 }
 
 void TrainingRun::show(std::int64_t step, const StepResult& result, double learning_rate) {
-    const double per_step = (seconds() - begin_) / static_cast<double>(timed_steps_);
-    standard_log().progress(
-        fmt::format("step {}/{}  loss {:.4f}  lr {:.2e}  gradient norm {:.2f}  {} tokens/s  {} left", step,
-                    job_.train.steps, result.loss, learning_rate, result.gradient_norm,
-                    count_text(static_cast<double>(trained_tokens_) / train_seconds_),
-                    clock_text(per_step * static_cast<double>(job_.train.steps - step))));
+    const double per_step = (seconds() - started_) / static_cast<double>(timed_steps_);
+    // At most 79 characters up to 99999 steps: a narrow terminal must not cut the time left.
+    standard_log().progress(fmt::format("step {}/{}  loss {:.4f}  lr {:.1e}  norm {:.2f}  {} tokens/s  {} left", step,
+                                        job_.train.steps, result.loss, learning_rate, result.gradient_norm,
+                                        count_text(static_cast<double>(trained_tokens_) / train_seconds_),
+                                        clock_text(per_step * static_cast<double>(job_.train.steps - step))));
 }
 
 double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
-    const auto draw = [&](std::int64_t i, Samples& samples) {
+    Samples& samples = microbatches_.front();
+    const auto draw = [&](std::int64_t i) -> const Samples& {
         RowRange rows = microbatch_rows(job_.train.batch, dp_, dp_rank_, microbatch_, i % accumulation_);
         rows.first += i / accumulation_ * job_.train.batch;
         sampler_.evaluation(part, evaluation, rows, samples);
+        return samples;
     };
     const std::int64_t batches = job_.train.evaluate_batches;
     return evaluate(engine_, model_, batches * accumulation_, draw, batches * job_.train.batch * job_.model.context);
@@ -144,8 +144,10 @@ double TrainingRun::evaluate_part(Part part, std::int64_t evaluation) {
 
 double TrainingRun::evaluate_all(Part part) {
     const std::int64_t together = microbatch_ * dp_;
-    const auto draw = [&](std::int64_t i, Samples& samples) {
+    Samples& samples = microbatches_.front();
+    const auto draw = [&](std::int64_t i) -> const Samples& {
         sampler_.cover(part, {i * together + dp_rank_ * microbatch_, microbatch_}, samples);
+        return samples;
     };
     return evaluate(engine_, model_, (sampler_.cover_rows(part) + together - 1) / together, draw,
                     sampler_.cover_labels(part));
@@ -178,7 +180,7 @@ void TrainingRun::save() {
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
         metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
         const RunFolder& folder = *shared_.folder;
-        save_checkpoint(folder.checkpoint(done_), model_, &step_.optimizer(), metadata);
+        save_checkpoint(folder.checkpoint(done_), model_, step_.optimizer(), metadata);
         mark_latest(folder.checkpoint(done_));
         folder.remove_checkpoints_before(done_);
         write_file(folder.loss_plot(), loss_plot(folder.path().filename().string(), read_metrics(folder.metrics())));
@@ -195,12 +197,15 @@ void TrainingRun::write_trace(std::int64_t step) {
     log_info("{}: step {} of every rank, for ui.perfetto.dev", shared_.folder->trace().string(), step);
 }
 
+void TrainingRun::begin() {
+    if (!first()) return;
+    metrics_.emplace(shared_.folder->metrics(),
+                     shared_.checkpoint == nullptr ? std::nullopt : std::optional(done_ + 1));
+    announce();
+}
+
 void TrainingRun::run() {
-    if (first()) {
-        metrics_.emplace(shared_.folder->metrics(),
-                         shared_.checkpoint == nullptr ? std::nullopt : std::optional(done_ + 1));
-        announce();
-    }
+    begin();
     const Job::Train& t = job_.train;
     while (done_ < t.steps && !shared_.stopped) {
         train_step(done_ + 1);
@@ -222,7 +227,8 @@ void TrainingRun::run() {
 void TrainingRun::sample() {
     const Tokenizer& tokenizer = shared_.dataset.tokenizer();
     std::vector<Token> text = prompt_tokens(tokenizer, job_.sample.prompt, "sample.prompt");
-    const auto more = generate(engine_, model_, text, job_.sample, static_cast<std::uint64_t>(job_.train.seed));
+    const auto more = generate(engine_, model_, text, job_.sample, tokenizer.vocabulary(),
+                               static_cast<std::uint64_t>(job_.train.seed));
     if (!first()) return;
     text.insert(text.end(), more.begin(), more.end());
     shared_.result.sample = tokenizer.decode(text);
@@ -237,7 +243,7 @@ void TrainingRun::summarize() {
     result.parameters = model_.parameter_count();
     result.tokens_per_s = train_seconds_ > 0 ? static_cast<double>(trained_tokens_) / train_seconds_ : 0;
     result.step_time_s = timed_steps_ > 0 ? train_seconds_ / static_cast<double>(timed_steps_) : 0;
-    result.seconds = seconds() - begin_;
+    result.seconds = seconds() - started_;
     result.peak_bytes = engine_.ledger().at_peak();
 }
 

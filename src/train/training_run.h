@@ -36,11 +36,11 @@ struct SharedRun {
     const Mesh& mesh;
     const Dataset& dataset;
     const CheckpointFile* checkpoint;  // to resume from, or null
-    const WeightsSource* weights;      // to begin with, or null
     const RunFolder* folder;           // null where rank 0 is elsewhere
     int team;
-    TrainingResult result;             // rank 0 writes it
-    std::atomic<bool> stopped{false};  // agreed by all ranks
+    TrainingResult result;                   // rank 0 writes it
+    std::atomic<bool> stopped{false};        // agreed by all ranks
+    const WeightsSource* weights = nullptr;  // to begin with, where there is no checkpoint; null: random ones
 };
 
 class TrainingRun {
@@ -48,14 +48,17 @@ class TrainingRun {
     TrainingRun(SharedRun& shared, comm::Communicator& world);
     void run();
 
+    // The parts of run(), to be measured one by one.
+    void begin();                        // metrics file, and what the log says first
+    void train_step(std::int64_t step);  // counted from 1; with its line of metrics and of progress
+    void evaluate_now(bool at_end);
+
   private:
     bool first() const { return world_.rank() == 0; }
     void announce();
-    void train_step(std::int64_t step);  // counted from 1
     void show(std::int64_t step, const StepResult& result, double learning_rate);
     double evaluate_part(Part part, std::int64_t evaluation);
     double evaluate_all(Part part);
-    void evaluate_now(bool at_end);
     void save();
     void write_trace(std::int64_t step);
     bool due(std::int64_t every) const { return every > 0 && done_ % every == 0; }
@@ -81,7 +84,7 @@ class TrainingRun {
     double train_seconds_ = 0;
     std::int64_t trained_tokens_ = 0;
     std::int64_t timed_steps_ = 0;
-    double begin_ = 0;  // of the run, in seconds of the steady clock
+    double started_ = 0;  // the run, in seconds of the steady clock
 };
 
 }  // namespace cleave

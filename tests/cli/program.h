@@ -64,6 +64,9 @@ class Program {
         return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_all(out_), read_all(err_)};
     }
 
+    // Whether standard error has the text by now.
+    bool says(const std::string& text) const { return read_all(err_).find(text) != std::string::npos; }
+
     // Whether `reached` becomes true while the program runs.
     bool wait_until(const std::function<bool()>& reached) const {
         for (int tries = 0; tries < kMostTries; ++tries) {

@@ -1,76 +1,16 @@
 // Whole runs of the program, stopped, killed, repeated and refused: what they leave, bit for bit.
 #include <gmock/gmock.h>
 
-#include "base/json.h"
-#include "program.h"
-#include "train/checkpoint_file.h"
-#include "train/metrics.h"
+#include <regex>
+#include <sstream>
+
+#include "training.h"
 
 namespace cleave::test {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-using Words = std::vector<std::string>;
-
-class SlowTrainingTest : public testing::Test {
-  protected:
-    std::string folder(const std::string& name) const { return (folder_ / name).string(); }
-
-    // The command line of a run of 60 steps with a checkpoint every 20.
-    Words train(const std::string& name, const Words& more, const std::string& ranks = "2") const {
-        Words words{CLEAVE_PROGRAM, "train", "runs/tiny.toml"};
-        if (!ranks.empty()) words.insert(words.end(), {"--ranks", ranks});
-        for (const char* set : {"train.steps=60", "train.warmup_steps=5", "train.evaluate_every=15",
-                                "train.evaluate_batches=1", "train.checkpoint_every=20", "sample.tokens=3"})
-            words.insert(words.end(), {"--set", set});
-        words.insert(words.end(), {"--set", "run.folder=" + folder(name)});
-        words.insert(words.end(), more.begin(), more.end());
-        return words;
-    }
-    Result run(const Words& words, const Program::Limits& limits = Program::Limits()) const {
-        return Program(folder_.path(), words, limits).wait();
-    }
-    std::int64_t lines(const std::string& name) const {
-        const std::string text = read_all(folder_ / name / "metrics.jsonl");
-        return std::count(text.begin(), text.end(), '\n');
-    }
-    std::filesystem::path checkpoint(const std::string& name) const {
-        return latest_checkpoint(folder_ / name / "checkpoints").value();
-    }
-    // Every value but times, in the order of the lines.
-    std::string losses(const std::string& name) const {
-        std::string text;
-        for (const Json& line : read_metrics(folder_ / name / "metrics.jsonl"))
-            for (const auto& [key, value] : *line.members())
-                if (key != "tokens_per_s" && key != "step_time_s") text += key + "=" + value.dump() + " ";
-        return text;
-    }
-    void expect_same_bits(const std::string& a, const std::string& b) const {
-        const CheckpointFile first(checkpoint(a));
-        const CheckpointFile second(checkpoint(b));
-        EXPECT_EQ(first.path().filename(), second.path().filename());
-        ASSERT_EQ(first.tensors().size(), second.tensors().size());
-        ASSERT_GT(first.tensors().size(), 20U);
-        for (std::size_t i = 0; i < first.tensors().size(); ++i) {
-            const CheckpointTensor& x = first.tensors()[i];
-            const CheckpointTensor& y = second.tensors()[i];
-            EXPECT_EQ(x.name, y.name);
-            EXPECT_TRUE(std::equal(x.bytes.begin(), x.bytes.end(), y.bytes.begin(), y.bytes.end())) << x.name;
-        }
-        EXPECT_EQ(losses(a), losses(b));
-    }
-    // Runs until `name` has this many lines of metrics, then sends the signal.
-    Result interrupt(const std::string& name, const Words& words, std::int64_t at, int signal) const {
-        Program program(folder_.path(), words, Program::Limits());
-        EXPECT_TRUE(program.wait_until([&] { return lines(name) >= at; }));
-        program.signal(signal);
-        return program.wait();
-    }
-
-    ScratchFolder folder_;
-};
 
 class SlowResumeTest : public SlowTrainingTest,
                        public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
@@ -118,6 +58,76 @@ TEST_F(SlowTrainingTest, ThreadsAndMpiProcessesEndWithTheSameBits) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err, AllOf(HasSubstr("error (rank 0): --ranks: found 3, but mpirun has started 2 processes"),
                                    testing::Not(HasSubstr("error (rank 1)"))));
+}
+
+// The order of samples is a function of (seed, step) alone: in f64, where the order of sums hardly shows, every step
+// has the loss of every other layout's, also when the run goes on elsewhere in the middle of its text.
+TEST_F(SlowTrainingTest, SamplesDoNotDependOnRanksAccumulationOrResuming) {
+    const Words f64{"--set", "train.dtype=f64"};
+    const auto with = [&](Words more) {
+        more.insert(more.end(), f64.begin(), f64.end());
+        return more;
+    };
+    ASSERT_EQ(run(train("one", f64, "1")).exit_code, 0);
+    ASSERT_EQ(run(train("accumulated", with({"--set", "train.microbatch=2"}), "2")).exit_code, 0);
+    ASSERT_EQ(run(train("four", f64, "4")).exit_code, 0);
+    ASSERT_EQ(interrupt("moved", train("moved", f64, "2"), 25, SIGINT).exit_code, 130);
+    ASSERT_EQ(run(train("moved", with({"--resume", "--set", "train.microbatch=1"}), "4")).exit_code, 0);
+    const auto expected = read_metrics(folder_ / "one" / "metrics.jsonl");
+    for (const char* name : {"accumulated", "four", "moved"}) {
+        const auto found = read_metrics(folder_ / name / "metrics.jsonl");
+        ASSERT_EQ(found.size(), expected.size()) << name;
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            EXPECT_EQ(*found[i].find("step"), *expected[i].find("step"));
+            for (const char* loss : {"loss", "train_loss", "validation_loss"})
+                if (expected[i].find(loss) != nullptr) {
+                    EXPECT_NEAR(found[i].find(loss)->number(), expected[i].find(loss)->number(), 1e-9)
+                        << name << ", line " << i;
+                }
+        }
+    }
+}
+
+TEST_F(SlowTrainingTest, ASecondCtrlCStopsAtOnceAndLeavesARunToResume) {
+    // Long steps, a checkpoint after each: when the second is there, the third step begins, and the signals come in it.
+    const Words slow{"--set", "train.batch=512", "--set", "model.width=128", "--set", "train.checkpoint_every=1"};
+    Program program(folder_.path(), train("run", slow), Program::Limits());
+    const auto second = folder_ / "run" / "checkpoints" / "step_000000002.ckpt";
+    ASSERT_TRUE(program.wait_until([&] { return std::filesystem::exists(second); }));
+    program.signal(SIGINT);
+    ASSERT_TRUE(program.wait_until([&] { return program.says("stopping after this step, with a checkpoint"); }));
+    program.signal(SIGINT);
+    const Result result = program.wait();
+    EXPECT_EQ(result.exit_code, 130);
+    EXPECT_THAT(result.err, HasSubstr("stopped at once, without a checkpoint"));
+    EXPECT_EQ(result.out, "") << "the run went on to its end";
+    const std::int64_t saved = *CheckpointFile(checkpoint("run")).metadata().find("step")->integer();
+    EXPECT_GE(saved, 1);  // the second may not have been marked as the newest yet
+    Words resume = slow;
+    resume.insert(resume.end(), {"--resume", "--set", "train.steps=" + std::to_string(saved + 4)});
+    const Result resumed = run(train("run", resume));
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, HasSubstr("resumes after step " + std::to_string(saved)));
+}
+
+// So that lines of several ranks can be merged in the order in which things happened.
+TEST_F(SlowTrainingTest, EveryLineOfTheLogCarriesARankAndARisingNumber) {
+    const Result result = run(train("run", {"--set", "run.trace_step=2"}));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const std::regex head(R"(\[[0-9:.]{12} (main|rank [0-9]+) #([0-9]+)\] .*)");
+    std::istringstream stream(result.err);
+    int numbered = 0;
+    long last = 0;
+    for (std::string line; std::getline(stream, line);) {
+        if (line.empty() || line.starts_with("step ")) continue;  // the progress line
+        std::smatch match;
+        ASSERT_TRUE(std::regex_match(line, match, head)) << line;
+        const long number = std::stol(match[2]);
+        EXPECT_GE(number, last) << line;  // lines of one text have one number
+        numbered += number > last ? 1 : 0;
+        last = number;
+    }
+    EXPECT_GE(numbered, 5);
 }
 
 TEST_F(SlowTrainingTest, OtherRanksResumeAndSaySo) {

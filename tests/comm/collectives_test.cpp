@@ -1,5 +1,6 @@
 // The collectives by their definitions: small exact cases first, then every dtype, reduction, algorithm, root and
 // count.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -29,6 +30,30 @@ TEST(Collectives, BroadcastFromAnyRoot) {
                 world.broadcast(x.data(), 4, DType::f32, root).wait();
                 EXPECT_EQ(x, (Floats{0, 1, 2, 3}));
             });
+}
+
+// Programs are kept for repeated calls: one that differs in a single thing is another one.
+TEST(Collectives, ProgramsOfOneGroupAreKeptApart) {
+    for (const int n : sizes())
+        on_ranks(n, [&](Communicator& world) {
+            for (int root = 0; root < n; ++root)
+                for (const int count : {3, 4}) {
+                    Floats x(4, static_cast<float>(world.rank()));
+                    world.broadcast(x.data(), count, DType::f32, root).wait();
+                    EXPECT_EQ(x[2], static_cast<float>(root));
+                    EXPECT_EQ(x[3], static_cast<float>(count == 4 ? root : world.rank()));
+                }
+            for (const Algorithm a : algorithms_for(Operation::all_reduce, n)) {
+                const Stats before = world.stats();
+                Floats x(64, 1.0f);
+                world.all_reduce(x.data(), x.data(), 64, DType::f32, ReduceOp::sum, a).wait();
+                world.barrier().wait();
+                const Program program = build_program({Operation::all_reduce, a, n, 0, 0, {64}});
+                EXPECT_EQ(world.stats().sent_by(Operation::all_reduce) - before.sent_by(Operation::all_reduce),
+                          program.bytes_sent(world.rank(), DType::f32))
+                    << name_of(a);
+            }
+        });
 }
 
 TEST(Collectives, ScatterCutsAndGatherJoins) {
@@ -362,15 +387,18 @@ TEST(Collectives, LargeMessagesWithUnalignedBuffers) {
         });
 }
 
+// Whichever rank has it, and whether an element is combined alone or in a line of many.
 TEST(Collectives, NanIsNotLost) {
     for (const int n : sizes(2))
         on_ranks(n, [&](Communicator& world) {
-            for (const ReduceOp op : kReduceOps) {
-                const float x = world.rank() == n - 1 ? std::nanf("") : 1.0f;
-                float y = 0;
-                world.all_reduce(&x, &y, 1, DType::f32, op).wait();
-                EXPECT_TRUE(std::isnan(y)) << name_of(op);
-            }
+            for (const ReduceOp op : kReduceOps)
+                for (const int holder : {0, n - 1}) {
+                    const Floats x(200, world.rank() == holder ? std::nanf("") : 1.0f);
+                    Floats y(x.size());
+                    world.all_reduce(x.data(), y.data(), 200, DType::f32, op).wait();
+                    const auto lost = std::count_if(y.begin(), y.end(), [](float v) { return !std::isnan(v); });
+                    EXPECT_EQ(lost, 0) << name_of(op) << " of rank " << holder;
+                }
         });
 }
 

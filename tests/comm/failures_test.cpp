@@ -1,4 +1,5 @@
 // Ranks that fail, disagree, stop early or do not come: a rank failure that names them, on every rank, in bounded time.
+#include <numeric>
 #include <thread>
 
 #include "ranks.h"
@@ -110,12 +111,62 @@ TEST(Failures, RanksThatDisagreeAreNamed) {
         expect_disagreement(n, "algorithm", [](Communicator& w, bool odd, float* x) {
             return w.all_reduce(x, x, 64, DType::f32, ReduceOp::sum, odd ? Algorithm::ring : Algorithm::direct);
         });
+        expect_disagreement(n, "pieces of the same sum", [n](Communicator& w, bool odd, float* x) {
+            std::vector<std::int64_t> counts(static_cast<std::size_t>(n), 1);
+            counts[odd ? 0 : 1] = 2;
+            return w.all_gather(x, x + 100, counts, DType::f32);
+        });
         expect_disagreement(n, "order", [](Communicator& w, bool odd, float* x) {
             Handle first = w.all_reduce(x, x, odd ? 8 : 16, DType::f32, ReduceOp::sum);
             Handle second = w.all_reduce(x + 100, x + 100, odd ? 16 : 8, DType::f32, ReduceOp::sum);
             first.wait();
             return second;
         });
+    }
+}
+
+// Over mpi group() itself waits for its members, over inproc the group's first operation does.
+TEST(Failures, ARankThatDoesNotComeToMakeAGroupIsNamed) {
+    for (const int n : failing_sizes()) {
+        const Stopwatch watch;
+        const RankFailure f = failure_of(n, kShort, [&](Communicator& world) {
+            if (world.rank() == n - 1) {
+                world.set_timeout(kLong);
+                float y = 0;
+                world.recv(&y, 1, DType::f32, 0, 78);
+            }
+            std::vector<int> all(static_cast<std::size_t>(n));
+            std::iota(all.begin(), all.end(), 0);
+            world.group(all).barrier().wait();
+        });
+        EXPECT_LT(watch.seconds(), 5);
+        EXPECT_EQ(f.rank(), n - 1) << f.what();
+        EXPECT_TRUE(contains(f, transport() == TransportKind::mpi ? "group() of ranks 0, 1" : "barrier #0 (direct) of"))
+            << f.what();
+        EXPECT_TRUE(contains(f, "rank " + std::to_string(n - 1) + " has not arrived")) << f.what();
+    }
+}
+
+TEST(Inproc, RanksThatDisagreeOnInnerGroupsAreNamed) {
+    expect_disagreement(8, "inner", [](Communicator& w, bool odd, float* x) {
+        return w.start({Operation::all_reduce, Algorithm::hierarchical, 8, 0, odd ? 2 : 4, {64}}, x, x, DType::f32);
+    });
+}
+
+TEST(Failures, RanksThatMakeDifferentGroupsAreNamed) {
+    for (const int n : failing_sizes()) {
+        if (n < 3) continue;
+        const Stopwatch watch;
+        const RankFailure f =
+            failure_of(n, transport() == TransportKind::mpi ? kLong : kShort, [&](Communicator& world) {
+                std::vector<int> ranks{0, n - 1};
+                if (world.rank() < n - 1) ranks = {0, 1, n - 1};
+                if (world.rank() > 1 && world.rank() < n - 1) return;
+                world.group(ranks).barrier().wait();
+            });
+        EXPECT_LT(watch.seconds(), 5);
+        EXPECT_TRUE(contains(f, transport() == TransportKind::mpi ? "disagree" : "has not arrived")) << f.what();
+        EXPECT_TRUE(contains(f, "rank " + std::to_string(n - 1))) << f.what();
     }
 }
 
@@ -128,6 +179,19 @@ TEST(Failures, AMessageOfAnotherSizeIsADisagreement) {
             world.barrier().wait();
         });
         EXPECT_TRUE(contains(f, "recv from rank 0, tag 4 (f32, 7 elements)")) << f.what();
+        EXPECT_TRUE(contains(f, "rank 0 sends 8 elements of f32")) << f.what();
+    }
+}
+
+TEST(Failures, AMessageOfAnotherDTypeIsADisagreement) {
+    for (const int n : failing_sizes()) {
+        const RankFailure f = failure_of(n, kLong, [&](Communicator& world) {
+            float x[8] = {};
+            if (world.rank() == 0) world.send(x, 8, DType::f32, 1, 4);
+            if (world.rank() == 1) world.recv(x, 8, DType::i32, 0, 4);
+            world.barrier().wait();
+        });
+        EXPECT_TRUE(contains(f, "recv from rank 0, tag 4 (i32, 8 elements)")) << f.what();
         EXPECT_TRUE(contains(f, "rank 0 sends 8 elements of f32")) << f.what();
     }
 }

@@ -3,9 +3,11 @@
 
 #include <cstdio>
 #include <memory>
+#include <string_view>
 
 #include "comm/launch.h"
 #include "comm/mpi_session.h"
+#include "ranks.h"
 
 namespace {
 
@@ -20,6 +22,7 @@ class FailuresOnly : public testing::EmptyTestEventListener {
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (argc == 3 && std::string_view(argv[1]) == "--die-in") return cleave::comm::test::die_in(argv[2]);
     testing::InitGoogleTest(&argc, argv);
     if (cleave::comm::under_mpirun() && cleave::comm::MpiSession::get().rank() > 0) {
         auto& listeners = testing::UnitTest::GetInstance()->listeners();

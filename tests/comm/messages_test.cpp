@@ -44,6 +44,31 @@ TEST(Messages, TagsMatchAndOrderWithinATagIsKept) {
         });
 }
 
+// The receiver looks for both all the time, so that some messages come between its looks for the first and the second.
+TEST(Messages, ThatArriveWhileLookedForKeepTheirOrder) {
+    for (const int n : sizes(2))
+        on_ranks(n, [&](Communicator& world) {
+            constexpr int kPairs = 500;
+            for (int k = 0; k < kPairs; ++k) {
+                if (world.rank() == 0) {
+                    const int sent[] = {2 * k, 2 * k + 1};
+                    world.recv(nullptr, 0, DType::i32, 1);  // the receiver is ready
+                    Handle first = world.isend(&sent[0], 1, DType::i32, 1, 1);
+                    Handle second = world.isend(&sent[1], 1, DType::i32, 1, 1);
+                    second.wait();
+                } else if (world.rank() == 1) {
+                    int got[] = {-1, -1};
+                    Handle first = world.irecv(&got[0], 1, DType::i32, 0, 1);
+                    Handle second = world.irecv(&got[1], 1, DType::i32, 0, 1);
+                    world.send(nullptr, 0, DType::i32, 0);
+                    while (!first.test() || !second.test()) continue;
+                    EXPECT_EQ(got[0], 2 * k);
+                    EXPECT_EQ(got[1], 2 * k + 1);
+                }
+            }
+        });
+}
+
 TEST(Messages, ToOneselfAndEmpty) {
     for (const int n : sizes())
         on_ranks(n, [&](Communicator& world) {

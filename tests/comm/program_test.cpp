@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/algorithm.h"
+#include "comm/program_cache.h"
 
 namespace cleave::comm {
 namespace {
@@ -235,6 +236,37 @@ TEST(Program, PartialSumsOfBf16AreCountedAsF32) {
     const Program tree = build_program({Operation::reduce, Algorithm::tree, 4, 0, 0, {64}});
     EXPECT_EQ(tree.bytes_sent(1, DType::bf16), 64 * 2);  // an input
     EXPECT_EQ(tree.bytes_sent(2, DType::bf16), 64 * 4);  // a partial sum
+}
+
+// Nobody overwrites what another rank has still to read; in and out may be one memory, scratch is another.
+TEST(Program, AStepWaitsForThoseWhoReadWhatItOverwrites) {
+    const auto step_of_rank_0 = [](Buffer overwritten, std::int64_t at) {
+        Program p{{Operation::all_reduce, Algorithm::direct, 2, 0, 0, {8}}, {}, 8, 0};
+        p.phases.push_back({{1, 4, {{0, Buffer::in, 0}}, {{1, Buffer::scratch, 0}}}});
+        p.phases.push_back({{0, 4, {{0, Buffer::in, 4}}, {{0, overwritten, at}}}});
+        return schedule_of(p, 0).steps.at(0).needs;
+    };
+    const auto waits = step_of_rank_0(Buffer::out, 0);
+    ASSERT_EQ(waits.size(), 1u);
+    EXPECT_EQ(waits[0].rank, 1);
+    EXPECT_EQ(waits[0].progress, 2u);  // has done its step 0
+    EXPECT_EQ(step_of_rank_0(Buffer::out, 3).size(), 1u);
+    EXPECT_TRUE(step_of_rank_0(Buffer::out, 4).empty());
+    EXPECT_TRUE(step_of_rank_0(Buffer::scratch, 0).empty());
+}
+
+TEST(Program, TheCacheReturnsTheSameForTheSameOnly) {
+    ProgramCache cache(0);
+    const Spec spec{Operation::all_reduce, Algorithm::hierarchical, 8, 0, 2, {64}};
+    const auto kept = cache.get(spec);
+    EXPECT_EQ(cache.get(spec), kept);
+    Spec other = spec;
+    other.inner = 4;
+    EXPECT_EQ(cache.get(other)->program.spec.inner, 4);
+    other = spec;
+    other.counts = {65};
+    EXPECT_EQ(cache.get(other)->program.spec.counts, other.counts);
+    EXPECT_EQ(cache.get(spec), kept);
 }
 
 TEST(Program, IsPrintedForPeople) {

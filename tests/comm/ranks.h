@@ -30,6 +30,9 @@ void on_ranks(int n, const std::function<void(Communicator&)>& f);
 // Runs f on n ranks where it must fail, and returns what the launcher threw on this process.
 RankFailure failure_of(int n, Duration timeout, const std::function<void(Communicator&)>& f);
 
+// What the processes of a test of killed_test.cpp run under mpirun: rank 2 kills itself in the middle of `what`.
+int die_in(const std::string& what);
+
 // Algorithms with a step program for the operation on n ranks.
 std::vector<Algorithm> algorithms_for(Operation operation, int n);
 

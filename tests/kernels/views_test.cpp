@@ -6,6 +6,7 @@
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/loss.h"
+#include "kernels/optimizer.h"
 #include "kernels/rotary.h"
 
 namespace cleave::kernels::test {
@@ -103,6 +104,27 @@ TEST(Views, OutputsMayBeTheStorageOfAnInput) {
     expect_in_place(CrossEntropyBackward(0.5),
                     {{Array(Shape{}, 2)}, a, {Array({3}, 4)}, {integers({3}, "l", 45), Role::tokens}}, 1, s);
     expect_in_place(Rotary(1e4), {{normal({2, 3, 2, 6}, "x")}}, 0, {2, 3, 2, 6});
+}
+
+// Blocks of the norm are blocks of the whole tensor's index, wherever it was cut.
+TEST(Views, NormPartialsOfPiecesAddUpToThoseOfTheWhole) {
+    const Shape whole{3, 5000};
+    const Array g = normal(whole, "g");
+    Array expected({(whole.elements() + kNormBlock - 1) / kNormBlock});
+    for (std::int64_t i = 0; i < g.size(); ++i) expected[i / kNormBlock] += g[i] * g[i];
+    Array sum(expected.shape);
+    for (std::int64_t begin : {0, 2500}) {
+        Array part({3, 2500});
+        for (std::int64_t i = 0; i < part.size(); ++i) part[i] = g[i / 2500 * 5000 + begin + i % 2500];
+        std::vector<Tensor> in, out;
+        in.emplace_back(part, DType::f64);
+        in[0].view().global = whole;
+        in[0].view().offset[1] = begin;
+        out.emplace_back(Array(expected.shape), DType::f64);
+        launch(SquaredNorm{}, in, out);
+        for (std::int64_t i = 0; i < sum.size(); ++i) sum[i] += out[0].values()[i];
+    }
+    for (std::int64_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i], expected[i], 1e-9) << i;
 }
 
 // Every dim of extent `from` becomes 0.

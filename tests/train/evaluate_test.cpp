@@ -42,8 +42,10 @@ double evaluated(const Dataset& dataset, const Job& job, int ranks, std::int64_t
         model.initialize(3);
         const Sampler sampler(dataset, job.model.context, 1);
         const std::int64_t together = ranks * rows;
-        const auto draw = [&](std::int64_t i, Samples& samples) {
+        Samples samples;
+        const auto draw = [&](std::int64_t i) -> const Samples& {
             sampler.cover(Part::validation, {i * together + world.rank() * rows, rows}, samples);
+            return samples;
         };
         const std::int64_t batches = (sampler.cover_rows(Part::validation) + together - 1) / together;
         const double own = evaluate(engine, model, batches, draw, sampler.cover_labels(Part::validation));

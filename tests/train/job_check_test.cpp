@@ -116,6 +116,16 @@ TEST(JobCheck, ComparesTheMeshWithTheRanks) {
     }
 }
 
+TEST(JobCheck, JudgesTheBatchBesideAnUnsupportedMesh) {
+    Job job;
+    job.train.batch = 7;
+    job.mesh.tp = 2;
+    EXPECT_THAT(problems(job, 2), ElementsAre(HasSubstr("mesh.tp: found 2"), HasSubstr("train.batch: found 7")));
+    job.mesh.tp = 1;
+    job.mesh.dp = 3;
+    EXPECT_THAT(problems(job, 2), ElementsAre(HasSubstr("mesh.dp: found 3"), HasSubstr("over dp = 3 ranks")));
+}
+
 TEST(JobCheck, ChecksTheLengthOfTheText) {
     Job job;  // 65 tokens for a sequence
     job.data.path = "text.txt";

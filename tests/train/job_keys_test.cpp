@@ -94,6 +94,17 @@ TEST(JobKeys, WordsMeanTheirEnum) {
     EXPECT_EQ(job.train.optimizer, OptimizerKind::adamw);
 }
 
+TEST(JobKeys, EveryNumberNamesBothItsBounds) {
+    Job job;
+    for (const Key& key : keys_of(job)) {
+        if (type_name(key) != "integer" && type_name(key) != "number") continue;
+        EXPECT_GT(key.range.least, -kNoLimit) << key.name;
+        EXPECT_LT(key.range.most, kNoLimit) << key.name;
+        const auto problem = assign(key, 1e300);
+        EXPECT_THAT(problem.value_or(""), testing::ContainsRegex(" to [0-9]|at most [0-9]|below [0-9]")) << key.name;
+    }
+}
+
 TEST(JobKeys, ARefusedValueChangesNothing) {
     Job job;
     const auto keys = keys_of(job);
@@ -104,8 +115,10 @@ TEST(JobKeys, ARefusedValueChangesNothing) {
     EXPECT_EQ(refused("train.batch", 2.5), "found 2.5; accepted: an integer from 1 to 16777216");
     EXPECT_EQ(refused("train.batch", std::string("many")), "found \"many\"; accepted: an integer from 1 to 16777216");
     EXPECT_EQ(refused("train.beta1", 1.0), "found 1.0; accepted: a number from 0, below 1");
-    EXPECT_EQ(refused("train.lr", 0.0), "found 0.0; accepted: a number above 0");
-    EXPECT_EQ(refused("train.lr", std::nan("")), "found nan; accepted: a number above 0");
+    EXPECT_EQ(refused("train.lr", 0.0), "found 0.0; accepted: a number above 0, at most 1e+16");
+    EXPECT_EQ(refused("train.lr", std::nan("")), "found nan; accepted: a number above 0, at most 1e+16");
+    EXPECT_EQ(refused("train.lr", 1e17), "found 1e+17; accepted: a number above 0, at most 1e+16");
+    EXPECT_EQ(refused("comm.timeout_s", 1e15), "found 1000000000000000.0; accepted: a number from 0.001 to 1000000");
     EXPECT_EQ(refused("train.dtype", std::string("f16")),
               "found \"f16\"; accepted: one of f64, f32, bf16 (did you mean \"bf16\"?)");
     EXPECT_EQ(refused("model.tied_embeddings", std::int64_t{1}), "found 1; accepted: true or false");
