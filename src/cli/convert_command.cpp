@@ -11,13 +11,12 @@ class ConvertCommand : public Command {
     std::string name() const override { return "convert"; }
     std::string summary() const override { return "a Hugging Face folder to a run folder, or the other way"; }
     std::string examples() const override {
-        return "  cleave convert models/gpt2 out/gpt2                         import: `generate` and model.weights "
-               "take it\n"
-               "  cleave convert out/demo models/demo --dtype bf16            export: loads in Transformers\n"
-               "The direction follows from what SOURCE is: with a config.json it is a Hugging Face folder (GPT-2, "
-               "Llama,\n"
-               "Qwen2, Qwen3; model.safetensors or its shards), otherwise the folder of a run or a checkpoint file.\n"
-               "What was written is read again and compared; exit code 1 when it differs.";
+        return "  cleave convert models/gpt2 out/gpt2               import\n"
+               "  cleave convert out/demo models/demo --dtype bf16  export, for Transformers\n"
+               "A SOURCE with a config.json is a Hugging Face folder (GPT-2, Llama, Qwen2, Qwen3;\n"
+               "model.safetensors or its shards); any other is the folder of a run or a\n"
+               "checkpoint file. What was written is read again and compared; exit code 1 when\n"
+               "it differs.";
     }
     void declare(Options& options) override {
         options.positional("SOURCE", options_.source, "a Hugging Face folder, a run folder or a checkpoint file", true);

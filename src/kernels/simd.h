@@ -113,7 +113,7 @@ CLEAVE_INLINE u16x16 narrow(f32x16 value) {
     const u32x16 u = (u32x16)value;
     const u32x16 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     const u32x16 quiet = (u >> 16) | 0x40u;
-    const u32x16 bits = value != value ? quiet : rounded;
+    const u32x16 bits = value != value ? quiet : rounded;  // NOLINT(misc-redundant-expression): true of NaN alone
 #if CLEAVE_AVX512
     return (u16x16)_mm512_maskz_cvtepi32_epi16(0xffff, (__m512i)bits);
 #else

@@ -18,6 +18,16 @@ void check_finite(const Tensor& tensor) {
     });
 }
 
+void add(CheckpointWriter& writer, const std::string& name, const Tensor& tensor) {
+    CLEAVE_CHECK(tensor.local_shape() == tensor.shape(), "{} is cut", name);
+    check_finite(tensor);
+    writer.add(name, tensor.dtype(), tensor.shape(), tensor.view().data);
+}
+
+void add_weights(CheckpointWriter& writer, Transformer& model) {
+    for (Parameter* parameter : model.parameters()) add(writer, parameter->name, parameter->master);
+}
+
 void load(const CheckpointFile& file, Engine& engine, const std::string& name, const Tensor& tensor) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.view().bytes()));
     file.read(name, tensor.dtype(), tensor.shape(), bytes.data());
@@ -62,18 +72,18 @@ std::string environment_difference(const Json& saved, const Environment& now) {
     return text;
 }
 
-void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer* optimizer,
+void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
                      const Json& metadata) {
     CheckpointWriter writer;
-    auto add = [&](const std::string& name, const Tensor& tensor) {
-        CLEAVE_CHECK(tensor.local_shape() == tensor.shape(), "{} is cut", name);
-        check_finite(tensor);
-        writer.add(name, tensor.dtype(), tensor.shape(), tensor.view().data);
-    };
-    for (Parameter* parameter : model.parameters()) add(parameter->name, parameter->master);
-    if (optimizer != nullptr)
-        for (const Optimizer::State& state : optimizer->states())
-            for (const auto& [name, tensor] : state.tensors) add(state_name(*state.parameter, name), tensor);
+    add_weights(writer, model);
+    for (const Optimizer::State& state : optimizer.states())
+        for (const auto& [name, tensor] : state.tensors) add(writer, state_name(*state.parameter, name), tensor);
+    writer.write(path, metadata);
+}
+
+void save_weights(const std::filesystem::path& path, Transformer& model, const Json& metadata) {
+    CheckpointWriter writer;
+    add_weights(writer, model);
     writer.write(path, metadata);
 }
 

@@ -27,9 +27,10 @@ Json to_json(const Environment& environment);
 std::string environment_difference(const Json& saved, const Environment& now);
 
 // Throws UserError where the file cannot be written, RunError where a value is not finite: an older checkpoint stays.
-// Without an optimizer's state, a null one, a run can begin from it but not go on.
-void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer* optimizer,
+void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
                      const Json& metadata);
+// Without an optimizer's state: a run can begin from it, but not go on.
+void save_weights(const std::filesystem::path& path, Transformer& model, const Json& metadata);
 
 // Weights alone (generate, evaluate), and everything (resume). Throws UserError where names, shapes or dtypes differ.
 void load_weights(const CheckpointFile& file, Engine& engine, Transformer& model);

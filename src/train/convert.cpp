@@ -78,7 +78,7 @@ Conversion to_run_folder(const WeightsSource& source, const ConvertOptions& opti
         done.copied = copy_companions(source.path(), folder.path());
         Json metadata{{"step", 0}, {"job", to_json(job)}, {"converted_from", source.description()}};
         if (tokenizer) metadata.set("tokenizer", tokenizer->to_json());
-        save_checkpoint(folder.checkpoint(0), model, nullptr, metadata);
+        save_weights(folder.checkpoint(0), model, metadata);
         mark_latest(folder.checkpoint(0));
         done.comparison = compare_with(WeightsSource(folder.path()), engine, model, model.compute());
     });

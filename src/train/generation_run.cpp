@@ -1,7 +1,5 @@
 #include "train/generation_run.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/output.h"
 #include "comm/launch.h"
@@ -23,14 +21,6 @@ Job::Sample settings_of(const GenerateOptions& options, Job::Sample settings) {
     return settings;
 }
 
-// A folder may hold the tokenizer of another model.
-void check_prompt(const std::vector<Token>& prompt, const WeightsSource& source) {
-    const Token largest = *std::max_element(prompt.begin(), prompt.end());
-    if (largest >= source.model().vocabulary)
-        throw UserError("the prompt has token {}, but the model of {} has {} rows: its tokenizer is of another model",
-                        largest, source.description(), source.model().vocabulary);
-}
-
 }  // namespace
 
 int run_generation(const GenerateOptions& options) {
@@ -39,7 +29,6 @@ int run_generation(const GenerateOptions& options) {
     const Tokenizer tokenizer = source.tokenizer();
     const Job::Sample settings = settings_of(options, job.sample);
     const std::vector<Token> prompt = prompt_tokens(tokenizer, settings.prompt, "the prompt");
-    check_prompt(prompt, source);
 
     const Mesh mesh({{"pp", 1}, {"dp", 1}, {"cp", 1}, {"tp", 1}});
     comm::LaunchOptions launch;

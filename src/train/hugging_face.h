@@ -31,6 +31,7 @@ class HuggingFaceFolder {
 
     const std::filesystem::path& path() const { return path_; }
     const HuggingFaceModel& config() const { return config_; }
+    const SafetensorsFolder& weights() const { return weights_; }
     const SafetensorsTensor& tensor(const Parameter& parameter) const;
     // Into the master weights and the values of the same model.
     void load(Transformer& model) const;

@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/output.h"
 #include "base/stop.h"
@@ -108,12 +110,16 @@ std::string what_stays(const std::filesystem::path& folder) {
                   : std::string("; no checkpoint had been written before");
 }
 
-// What the ranks must have in common. Where a file lies may differ from host to host; its text may not.
-Json common_part(const Job& job, const Dataset& dataset) {
+// What the ranks must have in common. Where a file lies may differ from host to host; what it holds may not.
+// `weights`: null where the run begins with others.
+Json common_part(const Job& job, const Dataset& dataset, const WeightsSource* weights) {
+    constexpr std::string_view kPlaces[] = {"data.path", "data.tokenizer_file", "model.weights", "run.folder"};
     Json common = Json::object();
     const Json all = to_json(job);
     for (const auto& [key, value] : *all.members())
-        if (key != "data.path" && key != "run.folder") common.set(key, value);
+        if (std::find(std::begin(kPlaces), std::end(kPlaces), key) == std::end(kPlaces)) common.set(key, value);
+    if (weights != nullptr) common.set("the initial weights' checksum", fmt::format("{:016x}", weights->hash()));
+    common.set("the tokenizer", dataset.tokenizer().to_json());
     return common.set("the text's checksum", fmt::format("{:016x}", dataset.text_hash()));
 }
 
@@ -161,19 +167,15 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     std::optional<WeightsSource> weights;
     if (!options.resume && !job.weights.empty()) weights.emplace(job.weights);
     const Mesh mesh = mesh_of(job, options.ranks);
-    SharedRun shared{job,
-                     mesh,
-                     dataset,
-                     checkpoint ? &*checkpoint : nullptr,
-                     weights ? &*weights : nullptr,
-                     folder,
-                     threads_of_a_rank(options.ranks),
+    SharedRun shared{job, mesh, dataset, checkpoint ? &*checkpoint : nullptr, folder, threads_of_a_rank(options.ranks),
                      {}};
+    if (weights) shared.weights = &*weights;
+    const Json common = common_part(job, dataset, shared.weights);
     std::atomic<bool> begun = false;
     try {
         comm::run_ranks(launch_options(job, options.ranks), [&](comm::Communicator& world) {
             set_thread_rank(world.rank());
-            check_agreement(world, common_part(job, dataset));
+            check_agreement(world, common);
             TrainingRun run(shared, world);
             if (world.rank() == 0) folder->begin(options.config_text, dataset.tokenizer().file_text());
             begun = true;

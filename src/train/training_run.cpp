@@ -195,7 +195,7 @@ void TrainingRun::save() {
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
         metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
         const RunFolder& folder = *shared_.folder;
-        save_checkpoint(folder.checkpoint(done_), model_, &step_.optimizer(), metadata);
+        save_checkpoint(folder.checkpoint(done_), model_, step_.optimizer(), metadata);
         mark_latest(folder.checkpoint(done_));
         folder.remove_checkpoints_before(done_);
         write_file(folder.loss_plot(), loss_plot(folder.path().filename().string(), read_metrics(folder.metrics())));

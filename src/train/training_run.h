@@ -36,11 +36,11 @@ struct SharedRun {
     const Mesh& mesh;
     const Dataset& dataset;
     const CheckpointFile* checkpoint;  // to resume from, or null
-    const WeightsSource* weights;      // to begin with, or null
     const RunFolder* folder;           // null where rank 0 is elsewhere
     int team;
-    TrainingResult result;             // rank 0 writes it
-    std::atomic<bool> stopped{false};  // agreed by all ranks
+    TrainingResult result;                   // rank 0 writes it
+    std::atomic<bool> stopped{false};        // agreed by all ranks
+    const WeightsSource* weights = nullptr;  // to begin with, where there is no checkpoint; null: random ones
 };
 
 class TrainingRun {

@@ -1,6 +1,7 @@
 #include "train/weights_source.h"
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "train/checkpoint.h"
 #include "train/job_keys.h"
 #include "train/run_folder.h"
@@ -80,6 +81,20 @@ Tokenizer WeightsSource::saved_tokenizer() const {
     const auto file = tokenizer_file();
     if (!file) throw UserError("{} has no tokenizer.json", description());
     return Tokenizer::bpe(read_bpe(*file));
+}
+
+std::uint64_t WeightsSource::hash() const {
+    std::uint64_t hash = 0;
+    const auto add = [&](std::string_view name, std::string_view type, std::span<const std::byte> bytes) {
+        hash = hash64(bytes, hash64(type, hash64(name, hash)));
+    };
+    if (checkpoint_)
+        for (const CheckpointTensor& tensor : checkpoint_->tensors())
+            add(tensor.name, name_of(tensor.dtype), tensor.bytes);
+    else
+        for (const auto& [name, tensor] : hugging_face_->weights().tensors())
+            add(name, tensor->type.name, tensor->bytes);
+    return hash;
 }
 
 void WeightsSource::load(Engine& engine, Transformer& model) const {

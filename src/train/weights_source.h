@@ -33,6 +33,8 @@ class WeightsSource {
     std::optional<std::filesystem::path> tokenizer_file() const;
     // Throws UserError where it has none, or one with more tokens than the model has rows.
     Tokenizer tokenizer() const;
+    // Of every name, type and value: ranks on several hosts must begin with the same.
+    std::uint64_t hash() const;
     // Into a model of the same shape; its context may be another. The optimizer's state is not touched.
     void load(Engine& engine, Transformer& model) const;
 
