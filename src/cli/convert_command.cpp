@@ -9,12 +9,12 @@ namespace {
 class ConvertCommand : public Command {
   public:
     std::string name() const override { return "convert"; }
-    std::string summary() const override { return "a Hugging Face folder to a run folder, or the other way"; }
+    std::string summary() const override { return "import or export a Hugging Face folder"; }
     std::string examples() const override {
         return "  cleave convert models/gpt2 out/gpt2               import\n"
                "  cleave convert out/demo models/demo --dtype bf16  export, for Transformers\n"
-               "A SOURCE with a config.json is a Hugging Face folder (GPT-2, Llama, Qwen2, Qwen3;\n"
-               "model.safetensors or its shards); any other is the folder of a run or a\n"
+               "A SOURCE with a config.json is a Hugging Face folder (GPT-2, Llama, Qwen2,\n"
+               "Qwen3; model.safetensors or its shards); any other is the folder of a run or a\n"
                "checkpoint file. What was written is read again and compared; exit code 1 when\n"
                "it differs.";
     }

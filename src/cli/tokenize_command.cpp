@@ -11,11 +11,10 @@ class TokenizeCommand : public Command {
     std::string examples() const override {
         return "  cleave tokenize any.txt --tokenizer tokenizer.json -o any.bin\n"
                "  cleave tokenize any.txt --tokenizer bytes -o any.bin --format bin\n"
-               "The file is what data.path takes instead of a text. Formats: cleave (checked by sums, knows its "
-               "tokenizer),\n"
-               "bin (16-bit ids alone, as nanoGPT reads them; above 65536 tokens llm.c's header and 32-bit ids),\n"
-               "megatron (.bin and .idx). A tokenizer.json is one of byte-level BPE (GPT-2, Llama 3, Qwen); no token "
-               "is\n"
+               "The file is what data.path takes instead of a text. Formats: cleave (checked\n"
+               "by sums, knows its tokenizer), bin (16-bit ids alone, as nanoGPT reads them;\n"
+               "above 65536 tokens llm.c's header and 32-bit ids), megatron (.bin and .idx). A\n"
+               "tokenizer.json is one of byte-level BPE (GPT-2, Llama 3, Qwen); no token is\n"
                "added at the beginning or end, special tokens in the text become theirs.";
     }
     void declare(Options& options) override {

@@ -70,7 +70,7 @@ std::vector<Window> windows_of(const Job& asked, int ranks, int team) {
     Job job = asked;
     job.model.vocabulary = dataset.tokenizer().vocabulary();
     const Mesh mesh = mesh_of(job, ranks);
-    SharedRun shared{job, mesh, dataset, nullptr, nullptr, &folder, team, {}};
+    SharedRun shared{job, mesh, dataset, nullptr, &folder, team, {}};
     std::vector<Window> windows;
     windows.reserve(kWindows);
     comm::LaunchOptions launch;

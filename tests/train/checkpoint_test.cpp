@@ -71,7 +71,7 @@ class CheckpointTest : public testing::Test {
             samples.labels = samples.tokens;
             for (int s = 1; s <= 2; ++s) step.run({samples}, s, 0.1);
             if (engine.rank() != 0) return;
-            save_checkpoint(path(), model, &step.optimizer(), Json::object());
+            save_checkpoint(path(), model, step.optimizer(), Json::object());
             saved = state_of(model, step);
         });
         return saved;
@@ -137,7 +137,7 @@ TEST_F(CheckpointTest, AValueThatIsNotFiniteIsNotSavedAndTheOlderFileStays) {
             Parameter* last = model.parameters().back();
             last->master.view().as<float>()[last->shape.elements() - 1] = wrong;
             try {
-                save_checkpoint(path(), model, &step.optimizer(), Json::object());
+                save_checkpoint(path(), model, step.optimizer(), Json::object());
                 ADD_FAILURE() << "saved";
             } catch (const RunError& error) {
                 EXPECT_THAT(error.what(), AllOf(HasSubstr(last->name), HasSubstr("the last one stays")));
