@@ -17,7 +17,7 @@ std::int64_t blocks_of(const Parameter& parameter) {
 }  // namespace
 
 Optimizer::Optimizer(Engine& engine, std::span<Parameter* const> parameters, const Job& job)
-    : engine_(engine), job_(job) {
+    : engine_(engine), train_(job.train) {
     std::int64_t blocks = 0;
     for (Parameter* parameter : parameters) {
         blocks += blocks_of(*parameter);
@@ -52,7 +52,7 @@ double Optimizer::norm(const GradientBuckets& gradients) {
 double Optimizer::update(const GradientBuckets& gradients, std::int64_t step, double learning_rate) {
     const double total = norm(gradients);
     if (!std::isfinite(total)) return total;
-    const double clip = job_.train.clip;
+    const double clip = train_.clip;
     const double scale = clip > 0 && total > clip ? clip / (total + 1e-6) : 1.0;
     for (const State& state : states_)
         update_parameter(state, gradients.reduced(*state.parameter), step, learning_rate, scale);
@@ -63,10 +63,10 @@ void Optimizer::update_parameter(const State& state, const Tensor& gradient, std
                                  double gradient_scale) {
     Parameter& p = *state.parameter;
     const bool low = p.value.dtype() != p.master.dtype();  // the kernel also writes the bf16 value
-    const double decay = p.decays ? job_.train.weight_decay : 0.0;
-    if (job_.train.optimizer == OptimizerKind::adamw) {
-        const kernels::AdamW kernel{
-            learning_rate, job_.train.beta1, job_.train.beta2, job_.train.epsilon, decay, gradient_scale, step, low};
+    const double decay = p.decays ? train_.weight_decay : 0.0;
+    if (train_.optimizer == OptimizerKind::adamw) {
+        const kernels::AdamW kernel{learning_rate, train_.beta1,   train_.beta2, train_.epsilon,
+                                    decay,         gradient_scale, step,         low};
         const Tensor& m = state.tensors[0].second;
         const Tensor& v = state.tensors[1].second;
         if (low)

@@ -37,7 +37,7 @@ class Optimizer {
                           double gradient_scale);
 
     Engine& engine_;
-    const Job& job_;
+    const Job::Train train_;
     std::vector<State> states_;
     Tensor partials_;  // f64, every parameter's blocks one after another
 };

@@ -41,7 +41,7 @@ TrainStep::TrainStep(Engine& engine, Transformer& model, const Job& job)
       job_(job),
       parameters_(model.parameters()),
       gradients_(engine, parameters_, job.train.bucket_bytes),
-      optimizer_(engine, parameters_, job) {}
+      optimizer_(engine, parameters_, job_) {}
 
 std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
     std::int64_t own = 0;

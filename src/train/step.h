@@ -60,7 +60,7 @@ class TrainStep {
 
     Engine& engine_;
     Transformer& model_;
-    const Job& job_;
+    const Job job_;  // its own: callers may pass a temporary
     std::vector<Parameter*> parameters_;
     GradientBuckets gradients_;
     Optimizer optimizer_;
