@@ -6,7 +6,7 @@ target_compile_options(cleave_flags INTERFACE -Wall -Wextra -Wconversion -Werror
 # Sums must repeat bit for bit, in any optimisation level of one build: no contraction or reassociation behind our back.
 target_compile_options(cleave_flags INTERFACE -ffp-contract=off)
 if(CLEAVE_SANITIZE)
-  target_compile_options(cleave_flags INTERFACE -fsanitize=${CLEAVE_SANITIZE} -fno-sanitize-recover=all -g)
+  target_compile_options(cleave_flags INTERFACE -fsanitize=${CLEAVE_SANITIZE} -fno-sanitize-recover=all -g1)
   # GCC 12 sees uninitialised values inside the standard library once it is instrumented.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(cleave_flags INTERFACE -Wno-maybe-uninitialized)
