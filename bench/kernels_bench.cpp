@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <vector>
 
+#include "buffer.h"
 #include "kernels/activation.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
@@ -27,16 +26,8 @@ using namespace cleave;
 using namespace cleave::kernels;
 using Form = MatMul::Form;
 
-struct Free {
-    void operator()(void* p) const { std::free(p); }
-};
-using Buffer = std::unique_ptr<void, Free>;
-
-Buffer buffer(std::int64_t bytes) {
-    Buffer b(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 127) / 64 * 64)));
-    std::memset(b.get(), 0, static_cast<std::size_t>(bytes));
-    return b;
-}
+using bench::buffer;
+using bench::Buffer;
 
 struct Operand {
     Shape shape;

@@ -10,13 +10,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <memory>
 #include <thread>
 #include <vector>
 
+#include "buffer.h"
 #include "comm/launch.h"
 #include "config/run_file.h"
 #include "engine/cpu_engine.h"
@@ -84,16 +82,8 @@ double flops_of(const std::vector<Gemm>& products) {
     return flops;
 }
 
-struct Free {
-    void operator()(void* p) const { std::free(p); }
-};
-using Buffer = std::unique_ptr<void, Free>;
-
-Buffer buffer(std::int64_t bytes) {
-    Buffer b(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 127) / 64 * 64)));
-    std::memset(b.get(), 0, static_cast<std::size_t>(bytes));
-    return b;
-}
+using bench::buffer;
+using bench::Buffer;
 
 // The products with operands of their own, as many bytes as the step has.
 class Products {
