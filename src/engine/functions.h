@@ -47,10 +47,17 @@ Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::
 // x [b t h d], rotated by its global position in the sequence.
 Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name);
 
+// Which of the keys up to its own a query sees. window: the last so many, 0: all. first_visible (i32 [b t], or none):
+// none before this one, where the query's document begins (kernels/attention.h).
+struct AttentionMask {
+    std::int64_t window = 0;
+    Tensor first_visible;
+};
 // Causal attention, scale 1/sqrt(d). qkv [b t 3 h d] -> [b t h d]
-Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name);
+Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask = {});
 // q [b t h d], k and v [b t g d], g divides h -> [b t h d]
-Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name);
+Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name,
+                 const AttentionMask& mask = {});
 
 // logits [.. v], labels [..] (kIgnoredLabel: not counted) -> scale x the sum of -log softmax(logits)[label], a scalar.
 // The backward overwrites the logits: nothing may read them after it.
