@@ -21,8 +21,9 @@ Tensor linear(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, W
 
 // tokens [b t], table [v c] -> [b t c]
 Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string_view name);
-// x [b t c] + row t of table [p c]
-Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name);
+// x [b t c] + row first_position + t of table [p c]
+Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name,
+                     std::int64_t first_position = 0);
 
 Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name);
 // Also of each head's channels, x [b t h d] and gain [d]: all heads share the gain, which is R along an axis that cuts
@@ -44,8 +45,9 @@ struct DropoutOptions {
 };
 Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::string_view name);
 
-// x [b t h d], rotated by its global position in the sequence.
-Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name);
+// x [b t h d], rotated by its global position in the sequence, first_position + t.
+Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name,
+              std::int64_t first_position = 0);
 
 // Which of the keys up to its own a query sees. window: the last so many, 0: all. first_visible (i32 [b t], or none):
 // none before this one, where the query's document begins (kernels/attention.h).

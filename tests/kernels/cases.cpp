@@ -129,16 +129,20 @@ void add_embeddings(std::vector<Case>& cases, bool large) {
                                  y[static_cast<std::int64_t>(a[0][i / c]) * c + i % c] += a[1][i];
                              return Arrays{y};
                          }));
-    cases.push_back(make("add_positions", AddPositions{}, {in({b, t, c}, "x"), in({p, c}, "table")}, {out({b, t, c})},
-                         [=](const Arrays& a, const Arrays&) {
-                             return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] + a[1][i % (t * c)]; })};
-                         }));
-    cases.push_back(make("add_positions_backward", AddPositionsBackward{}, {in({b, t, c}, "dy")},
-                         {sums({p, c}, "dtable")}, [=](const Arrays& a, const Arrays& before) {
-                             Array y = before[0];
-                             for (std::int64_t i = 0; i < a[0].size(); ++i) y[i % (t * c)] += a[0][i];
-                             return Arrays{y};
-                         }));
+    for (const std::int64_t first : {0, 2}) {
+        const std::string from = first == 0 ? "" : " from 2";
+        cases.push_back(make("add_positions" + from, AddPositions{first}, {in({b, t, c}, "x"), in({p, c}, "table")},
+                             {out({b, t, c})}, [=](const Arrays& a, const Arrays&) {
+                                 return Arrays{ref::map(
+                                     a[0], [&](std::int64_t i) { return a[0][i] + a[1][first * c + i % (t * c)]; })};
+                             }));
+        cases.push_back(make("add_positions_backward" + from, AddPositionsBackward{first}, {in({b, t, c}, "dy")},
+                             {sums({p, c}, "dtable")}, [=](const Arrays& a, const Arrays& before) {
+                                 Array y = before[0];
+                                 for (std::int64_t i = 0; i < a[0].size(); ++i) y[first * c + i % (t * c)] += a[0][i];
+                                 return Arrays{y};
+                             }));
+    }
 }
 
 void add_rms_norms(std::vector<Case>& cases, const std::string& of, const Shape& x) {
