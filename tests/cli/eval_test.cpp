@@ -130,7 +130,7 @@ TEST_F(SlowEvalTest, TheTextIsTheSameWithoutACacheAndEndsAtAStop) {
     EXPECT_EQ(*stopped.find("ended_by"), Json("stop text"));
     EXPECT_EQ(cleave(with({"--stop", stop})).out, *stopped.find("text")->string() + "\n");
 
-    EXPECT_THAT(refused(with({"--stop", "", "--prompt", "\xC3\xA9"})),
+    EXPECT_THAT(refused({"generate", folder("run"), "--stop", "", "--prompt", "\xC3\xA9"}),
                 AllOf(HasSubstr("2 problems"), HasSubstr("--stop: found an empty text"), HasSubstr("U+00E9")));
     EXPECT_THAT(refused({"generate", folder("run"), "--top-p", "1.5"}), HasSubstr("--top-p: found '1.5'"));
     EXPECT_THAT(refused({"generate", folder("run"), "--dtype", "half"}), HasSubstr("--dtype"));

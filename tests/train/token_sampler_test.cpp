@@ -53,7 +53,7 @@ void expect_distribution(const std::vector<double>& logits, const Job::Sample& h
     TokenSampler sampler(how);
     const std::vector<double> expected = distribution(logits, how);
     // Evenly spaced numbers in [0, 1): shares are exact up to one in their count.
-    constexpr int kDraws = 10000;
+    constexpr int kDraws = 4000;
     std::vector<int> count(logits.size());
     for (int i = 0; i < kDraws; ++i) ++count[static_cast<std::size_t>(sampler.draw(logits, (i + 0.5) / kDraws))];
     for (std::size_t v = 0; v < logits.size(); ++v) {
