@@ -45,6 +45,7 @@ class Command {
 
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_generate_command();
+std::unique_ptr<Command> make_eval_command();
 std::unique_ptr<Command> make_convert_command();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_tokenize_command();

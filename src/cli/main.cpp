@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
     std::vector<std::unique_ptr<Command>> commands;
     commands.push_back(make_train_command());
     commands.push_back(make_generate_command());
+    commands.push_back(make_eval_command());
     commands.push_back(make_tokenize_command());
     commands.push_back(make_convert_command());
     commands.push_back(make_bench_command());

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
-#include "comm/launch.h"
+#include "cli/ranks_option.h"
 #include "config/run_file.h"
 #include "train/job_check.h"
 #include "train/train_options.h"
@@ -56,7 +56,7 @@ class TrainCommand : public Command {
         std::vector<std::string> problems = file.problems;
         const auto is_set = [&](std::string_view key) { return file.places.find(key) != file.places.end(); };
         for (const std::string& problem : adopt_model(file.job, is_set)) problems.push_back(file.placed(problem));
-        const int ranks = chosen_ranks(file.job);
+        const int ranks = chosen_ranks(ranks_, default_ranks(file.job));
         for (const std::string& problem : all_problems(file, ranks)) problems.push_back(file.placed(problem));
         throw_problems(problems);
         TrainOptions options;
@@ -84,21 +84,6 @@ class TrainCommand : public Command {
         return problems;
     }
 
-    // Under mpirun the ranks are the processes it started.
-    int chosen_ranks(const Job& job) const {
-        if (comm::under_mpirun()) {
-            const int processes = comm::process_place().count;
-            if (ranks_ != 0 && ranks_ != processes)
-                throw UserError(
-                    "--ranks: found {}, but mpirun has started {} processes, each of them a rank; accepted: {}, or no "
-                    "--ranks",
-                    ranks_, processes, processes);
-            return processes;
-        }
-        return ranks_ != 0 ? static_cast<int>(ranks_) : default_ranks(job);
-    }
-
-    static constexpr std::int64_t kMostRanks = 1 << 20;
     std::string run_file_;
     std::int64_t ranks_ = 0;
     std::vector<std::string> sets_;

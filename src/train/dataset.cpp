@@ -144,6 +144,10 @@ Dataset Dataset::open_tokens(const Job::Data& data, std::int64_t vocabulary) {
     return dataset;
 }
 
+std::size_t train_tokens(std::size_t size, double train_fraction) {
+    return std::min(size, static_cast<std::size_t>(train_fraction * static_cast<double>(size)));
+}
+
 TokenView Dataset::all() const {
     if (tokens_) return tokens_->tokens();
     if (!file_) return {memory_};
@@ -151,8 +155,7 @@ TokenView Dataset::all() const {
 }
 
 std::size_t Dataset::cut() const {
-    const std::size_t size = all().size();
-    return std::min(size, static_cast<std::size_t>(train_fraction_ * static_cast<double>(size)));
+    return train_tokens(all().size(), train_fraction_);
 }
 
 TokenView Dataset::tokens(Part part) const {

@@ -28,6 +28,9 @@ std::optional<std::string> text_problem(const Job::Data& data);
 // What is wrong with data.tokenizer_file: not named where it is needed, or named where it is not.
 std::optional<std::string> tokenizer_problem(const Job::Data& data);
 
+// How many of `size` tokens are the train part.
+std::size_t train_tokens(std::size_t size, double train_fraction);
+
 class Dataset {
   public:
     // The text or token file of data.path. With a `token_file`, the tokens of a text are mapped from it, and it is

@@ -19,7 +19,7 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
         if (sum)
             engine.launch(kernels::Accumulate{}, {loss}, {sum});
         else
-            sum = loss;
+            sum = engine.create(kernels::Cast{}, {loss}, {"loss sum", {}, DType::f64});  // of many small terms
     }
     const double loss = engine.read(engine.transition(sum, summed(sum.layout())), 1.0);
     const std::int64_t all = sum_over_batch(engine, model.layouts().tokens, counted, labels);

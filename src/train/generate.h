@@ -1,4 +1,4 @@
-// Sampling from the model, one token after another. Every rank of the engine computes the same text: random numbers
+// Writing text with a model, one token after another. Every rank of the engine computes the same text: random numbers
 // depend on (seed, position) only. Thread rule: one rank's thread.
 #pragma once
 
@@ -12,19 +12,31 @@
 
 namespace cleave {
 
-// Continues `prompt` (at least one token) by settings.tokens tokens, seen through a window of the model's context. Only
-// the first `vocabulary` tokens are drawn: a model may have more rows than its tokenizer has tokens. `on_token` is
-// called with each as it comes. Throws RunError where the model's output is not finite.
-std::vector<std::int32_t> generate(Engine& engine, Transformer& model, std::span<const std::int32_t> prompt,
-                                   const Job::Sample& settings, std::int64_t vocabulary, std::uint64_t seed,
-                                   const std::function<void(std::int32_t)>& on_token = {});
+struct GenerationSettings {
+    Job::Sample sample;           // how many tokens, and how each is drawn
+    std::int64_t vocabulary = 0;  // only the first are drawn: a model may have more rows than its tokenizer has tokens
+    std::uint64_t seed = 0;
+    std::vector<Token> end_tokens;  // end the text and are no part of it
+    bool cache = true;              // of keys and values (train/next_logits.h)
+};
+
+enum class Ending : std::uint8_t { length, end_token, caller };
+
+struct Generated {
+    std::vector<Token> tokens;
+    Ending ending = Ending::length;
+    double prefill_seconds = 0;      // the pass over the prompt, which gives the first token
+    double decode_seconds = 0;       // of all other passes
+    std::int64_t decode_passes = 0;  // each for one token
+};
+
+// Continues `prompt` (at least one token). `on_token` is called with each token as it comes, and ends the text, after
+// this token, by returning false. Throws RunError where the model's output is not finite.
+Generated generate(Engine& engine, Transformer& model, std::span<const Token> prompt,
+                   const GenerationSettings& settings, const std::function<bool(Token)>& on_token = {});
 
 // The prompt as tokens; an empty one is a line break, or where characters are tokens, or ids have no text, the first of
 // the vocabulary. Throws UserError, naming the text as `what`, where the vocabulary lacks a character.
 std::vector<Token> prompt_tokens(const Tokenizer& tokenizer, std::string_view prompt, std::string_view what);
-
-// One draw from softmax(logits / temperature) over the `top_k` largest (0 = all); temperature 0 takes the largest, of
-// equals the first. `uniform` in [0, 1).
-std::int32_t sample(std::span<const double> logits, double temperature, std::int64_t top_k, double uniform);
 
 }  // namespace cleave

@@ -61,6 +61,7 @@ struct Job {
         std::int64_t tokens = 300;
         double temperature = 0.8;  // 0 = always the most likely token
         std::int64_t top_k = 0;    // 0 = off
+        double top_p = 1;          // 1 = off
     };
     struct Run {
         std::string folder;           // empty = out/ and the run file's name

@@ -220,6 +220,10 @@ void add_rest(std::vector<Key>& keys, Job& job) {
              &job.sample.temperature, kFromZero, accept},
             {"sample.top_k", "draw from the k likeliest tokens only; 0 = from all", &job.sample.top_k,
              from_zero(1 << 26), accept},
+            {"sample.top_p",
+             "draw from the fewest likeliest tokens whose probabilities add up to it (nucleus), after temperature and "
+             "top_k; 1 = from all",
+             &job.sample.top_p, kAboveZeroTo1, accept},
             {"run.folder", "where the run's files go; empty = out/ and the run file's name", &job.run.folder, kAny,
              accept},
             {"run.trace_step", "the step whose trace every rank writes, for ui.perfetto.dev; 0 = none",

@@ -242,10 +242,13 @@ void TrainingRun::run() {
 void TrainingRun::sample() {
     const Tokenizer& tokenizer = shared_.dataset.tokenizer();
     std::vector<Token> text = prompt_tokens(tokenizer, job_.sample.prompt, "sample.prompt");
-    const auto more = generate(engine_, model_, text, job_.sample, tokenizer.vocabulary(),
-                               static_cast<std::uint64_t>(job_.train.seed));
+    GenerationSettings settings;
+    settings.sample = job_.sample;
+    settings.vocabulary = tokenizer.vocabulary();
+    settings.seed = static_cast<std::uint64_t>(job_.train.seed);
+    const Generated more = generate(engine_, model_, text, settings);
     if (!first()) return;
-    text.insert(text.end(), more.begin(), more.end());
+    text.insert(text.end(), more.tokens.begin(), more.tokens.end());
     shared_.result.sample = tokenizer.decode(text);
     write_file(shared_.folder->sample(), shared_.result.sample + "\n");
 }

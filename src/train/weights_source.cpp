@@ -5,6 +5,7 @@
 #include "train/checkpoint.h"
 #include "train/job_keys.h"
 #include "train/run_folder.h"
+#include "train/safetensors_values.h"
 
 namespace cleave {
 
@@ -97,11 +98,30 @@ std::uint64_t WeightsSource::hash() const {
     return hash;
 }
 
+namespace {
+
+// As load_weights, where the masters have another dtype than those of the run.
+void load_converted(const CheckpointFile& file, Engine& engine, Transformer& model, DType saved) {
+    for (Parameter* parameter : model.parameters()) {
+        const Tensor& master = parameter->master;
+        std::vector<std::byte> stored(static_cast<std::size_t>(master.shape().elements() * size_of(saved)));
+        std::vector<std::byte> converted(static_cast<std::size_t>(master.view().bytes()));
+        file.read(parameter->name, saved, master.shape(), stored.data());
+        convert_values(stored_as(saved), stored, master.dtype(), converted.data());
+        engine.write(master, converted);
+    }
+    model.refresh_values();
+}
+
+}  // namespace
+
 void WeightsSource::load(Engine& engine, Transformer& model) const {
-    if (checkpoint_)
+    if (hugging_face_) return hugging_face_->load(model);
+    const DType saved = accumulator_of(job_.train.dtype);
+    if (saved == accumulator_of(model.compute()))
         load_weights(*checkpoint_, engine, model);
     else
-        hugging_face_->load(model);
+        load_converted(*checkpoint_, engine, model, saved);
 }
 
 std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::string_view)>& is_set) {

@@ -35,7 +35,7 @@ class WeightsSource {
     Tokenizer tokenizer() const;
     // Of every name, type and value: ranks on several hosts must begin with the same.
     std::uint64_t hash() const;
-    // Into a model of the same shape; its context may be another. The optimizer's state is not touched.
+    // Into a model of the same shape; its context and dtype may be others. The optimizer's state is not touched.
     void load(Engine& engine, Transformer& model) const;
 
   private:

@@ -102,7 +102,7 @@ TEST_F(StreamsSlowTest, MpiRanksWithOtherConfigurationsAreNamed) {
 
 TEST_F(StreamsSlowTest, HelpAndListsFitEightyColumns) {
     for (const char* command : {"--help", "train --help", "generate --help", "bench --help", "config --help",
-                                "init --help", "convert --help", "tokenize --help", "config", "init"}) {
+                                "init --help", "convert --help", "tokenize --help", "eval --help", "config", "init"}) {
         std::istringstream lines(cleave(command).out);
         for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << command << ": " << line;
     }

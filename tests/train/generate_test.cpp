@@ -1,108 +1,144 @@
-// Sampling: the distribution of a draw, and text that depends on (seed, position) alone.
+// Text that depends on (seed, position) alone, and how it ends.
 #include "train/generate.h"
 
 #include <gmock/gmock.h>
 
-#include <cmath>
+#include <algorithm>
 
-#include "base/random.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
 #include "support/scratch.h"
 #include "train/dataset.h"
+#include "train/next_logits.h"
 
 namespace cleave {
 namespace {
 
-const std::vector<double> kLogits{0.5, -1.0, 2.0, 2.0, -30.0};
+constexpr std::int64_t kContext = 6;
+constexpr std::int64_t kVocabulary = 19;
 
-TEST(Sample, TemperatureZeroTakesTheLargestOfEqualsTheFirst) {
-    for (double uniform : {0.0, 0.5, 0.999}) EXPECT_EQ(sample(kLogits, 0, 0, uniform), 2);
-}
-
-TEST(Sample, DrawsFromSoftmaxOverTheTopK) {
-    for (double temperature : {1.0, 0.5, 3.0})
-        for (std::int64_t top_k : {0, 2, 3, 5, 9}) {
-            std::vector<double> expected;
-            double total = 0;
-            for (std::size_t v = 0; v < kLogits.size(); ++v) {
-                // The top 2 are 2 and 3, the top 3 have 0 as well.
-                const bool kept = top_k == 0 || top_k >= 5 || v == 2 || v == 3 || (top_k == 3 && v == 0);
-                expected.push_back(kept ? std::exp(kLogits[v] / temperature) : 0);
-                total += expected.back();
-            }
-            // Evenly spaced numbers in [0, 1): shares are exact up to one in their count.
-            constexpr int kDraws = 10000;
-            std::vector<int> count(kLogits.size());
-            for (int i = 0; i < kDraws; ++i)
-                ++count[static_cast<std::size_t>(sample(kLogits, temperature, top_k, (i + 0.5) / kDraws))];
-            for (std::size_t v = 0; v < kLogits.size(); ++v)
-                EXPECT_NEAR(count[v], kDraws * expected[v] / total, 1.01) << v << " of the top " << top_k;
-        }
-}
-
-Job::Sample settings(double temperature, std::int64_t tokens) {
-    Job::Sample settings;
-    settings.temperature = temperature;
-    settings.tokens = tokens;
+GenerationSettings settings(double temperature, std::int64_t tokens, std::uint64_t seed = 1, bool cache = true) {
+    GenerationSettings settings;
+    settings.sample.temperature = temperature;
+    settings.sample.tokens = tokens;
+    settings.vocabulary = kVocabulary;
+    settings.seed = seed;
+    settings.cache = cache;
     return settings;
 }
 
-// Texts of every rank, in the order of ranks.
-std::vector<std::vector<Token>> texts(int ranks, const Job::Sample& how, std::uint64_t seed, DType dtype) {
+// Calls body(engine, model) on every rank.
+void with_model(int ranks, Family family, DType dtype, const std::function<void(CpuEngine&, Transformer&)>& body) {
     ModelConfig config;
-    config.layers = 1;
+    config.family = family;
+    config.layers = 2;
     config.heads = 2;
     config.width = 16;
-    config.context = 6;
-    config.vocabulary = 19;
+    config.context = kContext;
+    config.vocabulary = kVocabulary;
     config.initial_deviation = 0.5;
     const Mesh mesh({{"pp", 1}, {"dp", ranks}, {"cp", 1}, {"tp", 1}});
-    std::vector<std::vector<Token>> all(static_cast<std::size_t>(ranks));
     comm::LaunchOptions launch;
     launch.ranks = ranks;
     comm::run_ranks(launch, [&](comm::Communicator& world) {
         CpuEngine engine(mesh, world, 1);
         Transformer model(engine, config, data_parallel_layouts(mesh), dtype);
         model.initialize(2);
-        const std::vector<Token> prompt{3, 1, 4};
+        body(engine, model);
+    });
+}
+
+const std::vector<Token> kPrompt{3, 1, 4};
+
+// Texts of every rank, in the order of ranks.
+std::vector<std::vector<Token>> texts(int ranks, const GenerationSettings& how, DType dtype,
+                                      Family family = Family::gpt2) {
+    std::vector<std::vector<Token>> all(static_cast<std::size_t>(ranks));
+    with_model(ranks, family, dtype, [&](CpuEngine& engine, Transformer& model) {
         std::vector<Token> announced;
-        auto& own = all[static_cast<std::size_t>(world.rank())];
-        own = generate(engine, model, prompt, how, config.vocabulary, seed,
-                       [&](Token token) { announced.push_back(token); });
-        EXPECT_EQ(announced, own);
-        // Greedy: each token is the largest of the logits after the window before it, computed here from scratch.
-        if (how.temperature > 0 || dtype != DType::f64 || ranks > 1) return;
-        std::vector<Token> text = prompt;
-        for (Token token : own) {
-            std::vector<Token> window(text.end() - std::min<std::ptrdiff_t>(6, std::ssize(text)), text.end());
-            const std::size_t last = window.size() - 1;
-            window.resize(6, 18);  // another filling than the code's: what stands behind must not matter
-            const Tensor tokens =
-                engine.alloc("tokens", {1, 6}, model.layouts().tokens, DType::i32, MemoryKind::activations);
-            engine.write(tokens, std::as_bytes(std::span(window)));
-            Tape tape(engine, false);
-            const Tensor logits = model.logits(tape, tokens);
-            const double* row = logits.view().as<double>() + last * 19;
-            EXPECT_EQ(token, std::max_element(row, row + 19) - row);
-            text.push_back(token);
-        }
+        const Generated result = generate(engine, model, kPrompt, how, [&](Token token) {
+            announced.push_back(token);
+            return true;
+        });
+        EXPECT_EQ(announced, result.tokens);
+        EXPECT_EQ(result.ending, Ending::length);
+        EXPECT_EQ(result.decode_passes, how.sample.tokens - 1);
+        all[static_cast<std::size_t>(engine.rank())] = result.tokens;
     });
     return all;
 }
 
-TEST(Generate, GreedyTextFollowsTheModelBeyondItsContext) {
-    const auto all = texts(1, settings(0, 20), 1, DType::f64);
-    EXPECT_EQ(all.front().size(), 20U);
+// Each token is the largest of the logits after the window before it, computed here from scratch.
+TEST(Generate, GreedyTextFollowsTheModelBeyondItsPositions) {
+    for (const Family family : {Family::gpt2, Family::llama})
+        with_model(1, family, DType::f64, [&](CpuEngine& engine, Transformer& model) {
+            const auto own = generate(engine, model, kPrompt, settings(0, 20)).tokens;
+            ASSERT_EQ(own.size(), 20U);
+            std::vector<Token> text = kPrompt;
+            // When six are seen and the next one comes, the oldest three go.
+            const std::size_t begins[] = {0, 0, 0, 0, 3, 3, 3, 6, 6, 6, 9, 9, 9, 12, 12, 12, 15, 15, 15, 18};
+            for (std::size_t i = 0; i < own.size(); ++i) {
+                const std::vector<Token> window(text.begin() + static_cast<std::ptrdiff_t>(begins[i]), text.end());
+                ASSERT_LE(window.size(), 6U);
+                const auto size = static_cast<std::int64_t>(window.size());
+                const Tensor tokens =
+                    engine.alloc("tokens", {1, size}, model.layouts().tokens, DType::i32, MemoryKind::activations);
+                engine.write(tokens, std::as_bytes(std::span(window)));
+                Tape tape(engine, false);
+                const Tensor logits = model.logits(tape, tokens);
+                const double* row = logits.view().as<double>() + (size - 1) * kVocabulary;
+                EXPECT_EQ(own[i], std::max_element(row, row + kVocabulary) - row) << i;
+                text.push_back(own[i]);
+            }
+        });
+}
+
+TEST(Generate, WithTheCacheTheTextIsTheSame) {
+    for (const Family family : {Family::gpt2, Family::llama})
+        for (const double temperature : {0.0, 0.9})
+            EXPECT_EQ(texts(1, settings(temperature, 40, 5, true), DType::f64, family),
+                      texts(1, settings(temperature, 40, 5, false), DType::f64, family));
 }
 
 TEST(Generate, EveryRankWritesTheSameTextWhateverTheNumberOfRanks) {
-    const auto alone = texts(1, settings(0.9, 15), 7, DType::f32).front();
-    for (const auto& text : texts(3, settings(0.9, 15), 7, DType::f32)) EXPECT_EQ(text, alone);
-    EXPECT_NE(texts(1, settings(0.9, 15), 8, DType::f32).front(), alone);
-    const auto more = texts(1, settings(0.9, 17), 7, DType::f32).front();
+    const auto alone = texts(1, settings(0.9, 15, 7), DType::f32).front();
+    for (const auto& text : texts(3, settings(0.9, 15, 7), DType::f32)) EXPECT_EQ(text, alone);
+    EXPECT_NE(texts(1, settings(0.9, 15, 8), DType::f32).front(), alone);
+    const auto more = texts(1, settings(0.9, 17, 7), DType::f32).front();
     EXPECT_TRUE(std::equal(alone.begin(), alone.end(), more.begin())) << "asking for more changed the beginning";
+}
+
+TEST(Generate, AnEndTokenEndsTheTextAndIsNoPartOfIt) {
+    const auto whole = texts(1, settings(0.9, 15, 7), DType::f32).front();
+    // The token that first occurs last.
+    std::size_t at = 0;
+    for (std::size_t i = 1; i < whole.size(); ++i)
+        if (std::find(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(i), whole[i]) ==
+            whole.begin() + static_cast<std::ptrdiff_t>(i))
+            at = i;
+    ASSERT_GT(at, 1U);
+    with_model(1, Family::gpt2, DType::f32, [&](CpuEngine& engine, Transformer& model) {
+        GenerationSettings how = settings(0.9, 15, 7);
+        how.end_tokens = {whole[at]};
+        const Generated ended = generate(engine, model, kPrompt, how);
+        EXPECT_EQ(ended.ending, Ending::end_token);
+        EXPECT_EQ(ended.tokens, std::vector<Token>(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(at)));
+        EXPECT_EQ(ended.decode_passes, static_cast<std::int64_t>(at));
+
+        int seen = 0;
+        const Generated stopped =
+            generate(engine, model, kPrompt, settings(0.9, 15, 7), [&](Token) { return ++seen < 4; });
+        EXPECT_EQ(stopped.ending, Ending::caller);
+        EXPECT_EQ(stopped.tokens, std::vector<Token>(whole.begin(), whole.begin() + 4));
+    });
+}
+
+TEST(Generate, OnlyTokensOfTheTokenizerAreDrawn) {
+    GenerationSettings how = settings(5.0, 200);
+    how.vocabulary = 4;
+    const auto text = texts(1, how, DType::f32).front();
+    EXPECT_LT(*std::max_element(text.begin(), text.end()), 4);
 }
 
 TEST(PromptTokens, AnEmptyOneBeginsALineAndAStrangerIsNamed) {

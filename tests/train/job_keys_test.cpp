@@ -43,6 +43,16 @@ TEST(JobKeys, NameEveryFieldOnceAndExplainIt) {
         EXPECT_TRUE(names.contains(name)) << name;
 }
 
+TEST(JobKeys, TheNucleusIsAboveZeroAndAtMostOne) {
+    Job job;
+    const auto keys = keys_of(job);
+    const Key& top_p = find(keys, "sample.top_p");
+    for (double wrong : {0.0, -0.1, 1.5})
+        EXPECT_THAT(assign(top_p, wrong).value_or(""), HasSubstr("above 0, at most 1")) << wrong;
+    EXPECT_EQ(assign(top_p, 0.9), std::nullopt);
+    EXPECT_EQ(job.sample.top_p, 0.9);
+}
+
 TEST(JobKeys, TheListIsComplete) {
     // Every byte of a Job that is no padding belongs to a key: set all keys to other values, and no field keeps its
     // default.

@@ -1,0 +1,81 @@
+#include "train/eval_text.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "train/dataset.h"
+
+namespace cleave {
+
+namespace {
+
+// The lengths of what the tokens stand for.
+std::optional<std::int64_t> decoded_bytes(const std::optional<Tokenizer>& tokenizer, TokenView tokens) {
+    if (!tokenizer || tokenizer->kind() == TokenizerKind::ids) return std::nullopt;
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+        const Token token = tokens[i];
+        bytes += static_cast<std::int64_t>(tokenizer->decode(std::span(&token, 1)).size());
+    }
+    return bytes;
+}
+
+}  // namespace
+
+EvalText::EvalText(const WeightsSource& source, const EvalOptions& options) {
+    Job::Data data;
+    data.path = options.data;
+    if (std::optional<std::string> problem = text_problem(data)) {
+        constexpr std::string_view kKey = "data.path";  // what it is called in a run file
+        if (problem->starts_with(kKey)) problem->replace(0, kKey.size(), "--data");
+        throw UserError("{}", *problem);
+    }
+    if (is_token_file(options.data))
+        open_tokens(source, options.data);
+    else
+        encode(source, options.data);
+    cut(source, options);
+}
+
+void EvalText::open_tokens(const WeightsSource& source, const std::string& path) {
+    try {
+        tokenizer_ = source.tokenizer();
+    } catch (const UserError& error) {
+        log_warning("{}: bits per byte are not known", error.what());
+    }
+    file_.emplace(path);
+    const Json& theirs = file_->tokenizer();
+    if (tokenizer_ && !theirs.is_null() && theirs != tokenizer_->to_json())
+        throw UserError("--data: '{}' was made with another tokenizer than the one of {}", path, source.description());
+    if (tokenizer_)
+        file_->check_ids(tokenizer_->vocabulary(), "the vocabulary of the model's tokenizer");
+    else
+        file_->check_ids(source.model().vocabulary, "the model's vocabulary");
+    all_ = file_->tokens();
+}
+
+void EvalText::encode(const WeightsSource& source, const std::string& path) {
+    tokenizer_ = source.tokenizer();
+    const MappedFile mapped(path);
+    const auto size = mapped.size();
+    const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), size);
+    encoded_ = tokenizer_->encode(text, path, [size](std::size_t done) {
+        standard_log().progress(fmt::format("{} of {} MB as tokens", done / 1'000'000, size / 1'000'000));
+    });
+    standard_log().end_progress();
+    all_ = TokenView(std::span<const Token>(encoded_));
+    bytes_ = static_cast<std::int64_t>(size);
+}
+
+void EvalText::cut(const WeightsSource& source, const EvalOptions& options) {
+    const std::size_t border = train_tokens(all_.size(), source.job().data.train_fraction);
+    part_ = options.part == "all" ? all_ : options.part == "train" ? all_.first(border) : all_.subspan(border);
+    if (part_.size() < 2)
+        throw UserError(
+            "--data: '{}' has {} token{}{}; accepted: at least 2, since each token is predicted from those before it",
+            options.data, part_.size(), part_.size() == 1 ? "" : "s",
+            options.part == "all" ? "" : fmt::format(" in its {} part", options.part));
+    if (options.part != "all" || !bytes_) bytes_ = decoded_bytes(tokenizer_, part_);
+}
+
+}  // namespace cleave
