@@ -17,6 +17,7 @@ struct Attention : Declared<"attention", "~q[b t! h d!] ~k[b s! h d!] ~v[b s! h 
     double scale;
 
     Cost cost(Views inputs, Views outputs) const override;
+    std::vector<Product> products(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
@@ -30,6 +31,7 @@ struct AttentionBackward
     double scale;
 
     Cost cost(Views inputs, Views outputs) const override;
+    std::vector<Product> products(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
