@@ -19,8 +19,7 @@ namespace cleave {
 
 namespace {
 
-// A round has enough steps, and a product enough calls, that the clock and a short disturbance do not matter.
-constexpr double kLeastRound = 0.2;      // seconds
+// A product is called often enough that the clock does not matter.
 constexpr double kLeastProduct = 0.004;  // seconds
 constexpr double kMostCalls = 1000;
 
@@ -67,7 +66,7 @@ class Measurer {
         measured_.peak_bytes = engine_.ledger().at_peak();
         measured_.arena_bytes = engine_.allocator().peak_extent();
         prepare_products();
-        const std::int64_t steps = agreed(kLeastRound / measured_.traced_seconds);
+        const std::int64_t steps = agreed(options_.round_seconds / measured_.traced_seconds);
         if (steps > 1) trace_steps(steps);
         std::vector<double> product_seconds;
         for (int round = 0; round < options_.rounds; ++round) {

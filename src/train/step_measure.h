@@ -25,7 +25,8 @@ struct StepMeasureOptions {
     int ranks = 1;  // under mpirun: as many as it started
     int team = 1;   // threads of a rank
     int warmup = 1;
-    int rounds = 5;  // each: steps, then the products
+    int rounds = 5;              // each: steps, then the products
+    double round_seconds = 0.2;  // as many steps as take so long, at least one
 };
 
 // Of one step of rank 0, mean over the traced steps.

@@ -53,7 +53,7 @@ double kernel_flops(const StepMeasurement& m, std::string_view name) {
 }
 
 StepMeasurement measured(const Job& job, int ranks = 1) {
-    return measure_step(job, {.ranks = ranks, .team = 1, .warmup = 1, .rounds = 2});
+    return measure_step(job, {.ranks = ranks, .team = 1, .warmup = 1, .rounds = 2, .round_seconds = 0.01});
 }
 
 TEST(StepMeasure, CountsTheProductsOfEveryModelByItsTrace) {
