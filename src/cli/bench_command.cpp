@@ -81,7 +81,7 @@ class BenchCommand : public Command {
             case matmul: return run_matmul(std::move(problems));
             case collective: break;
         }
-        return run_collective(std::move(problems));
+        return run_collective(problems);
     }
 
   private:
@@ -187,7 +187,7 @@ class BenchCommand : public Command {
                 if (!read_extent(what_[i], *extents[i]))
                     problems.push_back(fmt::format("bench matmul: found '{}' for {}; accepted: an integer from 1 to {}",
                                                    what_[i], "MNK"[i], kMostExtent));
-        if (form_ != "" && form_ != "nn" && form_ != "nt" && form_ != "tn" && form_ != "tt")
+        if (!form_.empty() && form_ != "nn" && form_ != "nt" && form_ != "tn" && form_ != "tt")
             problems.push_back(fmt::format("--form: found '{}'; accepted: nn, nt, tn or tt", form_));
         options.form = form_;
         options.dtypes = {DType::f32, DType::bf16, DType::f64};

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/wrap.h"
 #include "cli/product_text.h"
 #include "comm/launch.h"
 #include "config/models.h"
@@ -16,6 +17,7 @@
 namespace cleave::cli {
 namespace {
 
+constexpr std::size_t kTextColumns = 120;
 constexpr std::string_view kRatioFormula =
     "time of the step's matrix products alone, at the rate measured in this run on the same shapes / time of the step; "
     "attention counts 6 products (2 forward, 4 of the 5 backward) of 2 x t x s x d flops a head, their visible part "
@@ -57,8 +59,8 @@ void print_summary(const Job& job, const StepMeasurement& m, std::FILE* out) {
                m.step_seconds.size());
     fmt::print(out, "tokens / s       {:.1f}\n", tokens_per_s(m));
     fmt::print(out, "products alone   {:.4f} s at {} rates below\n", m.product_seconds, product_library(job));
-    fmt::print(out, "roofline ratio   {:.3f}   (median of {} rounds: {})\n", m.roofline_ratio(), m.ratios.size(),
-               kRatioFormula);
+    fmt::print(out, "roofline ratio   {:.3f} (median of {} rounds) = {}\n", m.roofline_ratio(), m.ratios.size(),
+               wrapped(kRatioFormula, "                 ", kTextColumns));
     fmt::print(out, "peak memory      {:.1f} MB a rank; the arena extends over {:.1f} MB\n",
                static_cast<double>(total_of(m.peak_bytes)) / 1e6, static_cast<double>(m.arena_bytes) / 1e6);
 }
