@@ -18,6 +18,10 @@ class Options {
   public:
     virtual ~Options() = default;
     virtual void positional(const std::string& name, std::string& target, const std::string& help, bool required) = 0;
+    // Any number of words after those.
+    virtual void positionals(const std::string& name, std::vector<std::string>& target, const std::string& help) = 0;
+    // The options declared from here on stand under this title in the help.
+    virtual void section(const std::string& title) = 0;
     virtual void text(const std::string& flag, const std::string& placeholder, std::string& target,
                       const std::string& help) = 0;
     virtual void texts(const std::string& flag, const std::string& placeholder, std::vector<std::string>& target,

@@ -26,13 +26,17 @@ class CliOptions : public Options {
     void positional(const std::string& name, std::string& target, const std::string& help, bool required) override {
         app_.add_option(name, target, help)->required(required)->option_text(" ");
     }
+    void positionals(const std::string& name, std::vector<std::string>& target, const std::string& help) override {
+        app_.add_option(name, target, help)->option_text(" ");
+    }
+    void section(const std::string& title) override { section_ = title; }
     void text(const std::string& flag, const std::string& placeholder, std::string& target,
               const std::string& help) override {
-        app_.add_option(flag, target, help)->option_text(placeholder);
+        placed(app_.add_option(flag, target, help))->option_text(placeholder);
     }
     void texts(const std::string& flag, const std::string& placeholder, std::vector<std::string>& target,
                const std::string& help) override {
-        app_.add_option(flag, target, help)->option_text(placeholder)->expected(1)->take_all();
+        placed(app_.add_option(flag, target, help))->option_text(placeholder)->expected(1)->take_all();
     }
     void integer(const std::string& flag, std::int64_t& target, std::int64_t least, std::int64_t most,
                  const std::string& help) override {
@@ -42,7 +46,7 @@ class CliOptions : public Options {
         add_number(flag, target, least, most, help, "a number");
     }
     void flag(const std::string& flag, bool& target, const std::string& help) override {
-        app_.add_flag(flag, target, help);
+        placed(app_.add_flag(flag, target, help));
     }
     void exclusive(const std::string& flag, const std::string& other) override {
         CLI::Option* option = app_.get_option(other);
@@ -63,10 +67,12 @@ class CliOptions : public Options {
                 throw UserError("{}: found '{}'; accepted: {}", flag, text, words);
             target = value;
         };
-        app_.add_option_function<std::string>(flag, parse, help)->option_text("N");
+        placed(app_.add_option_function<std::string>(flag, parse, help))->option_text("N");
     }
+    CLI::Option* placed(CLI::Option* option) const { return section_.empty() ? option : option->group(section_); }
 
     CLI::App& app_;
+    std::string section_;
 };
 
 // CLI11's help says "TEXT ... REQUIRED" and "SUBCOMMANDS"; these are the words of the rest of Cleave.

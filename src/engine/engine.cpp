@@ -82,10 +82,13 @@ void Engine::launch_checked(const kernels::Kernel& kernel, std::span<const Tenso
         return;
     }
     const kernels::Cost cost = kernel.cost(in_views, out_views);
-    const double begin = trace_.now();
+    Event event{EventType::launch, std::string(kernel.name()), names_of(outputs), static_cast<std::int64_t>(cost.bytes),
+                cost.flops};
+    event.products = kernel.products(in_views, out_views);
+    event.begin = trace_.now();
     run(kernel, in_views, out_views, workspace ? workspace->data() : nullptr);
-    record({EventType::launch, std::string(kernel.name()), names_of(outputs), static_cast<std::int64_t>(cost.bytes),
-            cost.flops, 0, begin, trace_.now()});
+    event.end = trace_.now();
+    record(std::move(event));
 }
 
 namespace {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/gemm.h"
+
 namespace cleave {
 
 enum class EventType : std::uint8_t {
@@ -29,6 +31,7 @@ struct Event {
     std::int64_t live_bytes = 0;  // the ledger's total after the event
     double begin = 0;             // seconds since the trace began; 0 on the virtual engine
     double end = 0;
+    std::vector<kernels::Product> products = {};  // launch: the matrix products that it consists of
 };
 
 class Trace {

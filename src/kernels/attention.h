@@ -32,6 +32,7 @@ struct Attention : Kernel {  // q, k, v [, first] -> o, lse
     std::string_view name() const override { return "attention"; }
     const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
+    std::vector<Product> products(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
@@ -43,6 +44,7 @@ struct AttentionBackward : Kernel {  // do, q, k, v, o, lse [, first] -> dq, dk,
     std::string_view name() const override { return "attention_backward"; }
     const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
+    std::vector<Product> products(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

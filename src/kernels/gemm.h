@@ -24,6 +24,16 @@ struct Gemm {
     friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
+// Products that a kernel consists of: `count` times `gemm`. Not whole where a part of the result is masked away.
+struct Product {
+    Gemm gemm;
+    double count = 1;
+};
+
+inline double flops_of(const Gemm& gemm) {
+    return 2 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) * static_cast<double>(gemm.k);
+}
+
 struct GemmOperands {
     const void* a;
     const void* b;

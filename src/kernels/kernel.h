@@ -13,7 +13,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "kernels/gemm.h"
 #include "kernels/view.h"
 #include "placement/signature.h"
 
@@ -33,6 +35,8 @@ class Kernel {
     virtual const Signature& signature() const = 0;
     // Local shapes in, local cost out. Views may be virtual: data is not to be followed.
     virtual Cost cost(Views inputs, Views outputs) const = 0;
+    // The matrix products among its arithmetic, local shapes: the part of its time that has a bound to be measured.
+    virtual std::vector<Product> products(Views, Views) const { return {}; }
     // Bytes of scratch that run() needs, at most; a multiple of 64. Called with virtual views as well.
     virtual std::int64_t workspace_bytes(Views, Views) const { return 0; }
     // `workspace`: workspace_bytes() bytes, 64-byte aligned. Checks shapes and dtypes (CLEAVE_CHECK).

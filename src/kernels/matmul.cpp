@@ -94,9 +94,13 @@ const Signature& MatMul::signature() const {
 Cost MatMul::cost(Views inputs, Views outputs) const {
     const Gemm gemm = problem_of(*this, inputs, outputs).gemm;
     Cost cost = elementwise_cost(inputs, outputs, 0);
-    cost.flops = 2 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) * static_cast<double>(gemm.k);
+    cost.flops = flops_of(gemm);
     if (accumulate) cost.bytes += static_cast<double>(outputs[0].bytes());
     return cost;
+}
+
+std::vector<Product> MatMul::products(Views inputs, Views outputs) const {
+    return {{problem_of(*this, inputs, outputs).gemm}};
 }
 
 std::int64_t MatMul::workspace_bytes(Views inputs, Views outputs) const {

@@ -24,6 +24,7 @@ struct MatMul : Kernel {
     std::string_view name() const override { return "matmul"; }
     const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
+    std::vector<Product> products(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

@@ -14,11 +14,7 @@ class Checker {
     Checker(const Job& job, int ranks, const Dataset* dataset) : job_(job), ranks_(ranks), dataset_(dataset) {}
 
     std::vector<std::string> run() {
-        check_ranges();
-        if (!problems_.empty()) return std::move(problems_);  // the rest divides and multiplies these numbers
-        for (std::string& problem : check_model(job_.model)) problems_.push_back(std::move(problem));
-        check_mesh();
-        check_schedule();
+        if (!check_step()) return std::move(problems_);
         if (dataset_ != nullptr)
             check_text();
         else
@@ -27,7 +23,24 @@ class Checker {
         return std::move(problems_);
     }
 
+    std::vector<std::string> run_without_text() {
+        if (check_step() && job_.model.vocabulary == 0)
+            add("model.vocabulary: found 0, and there is no text whose tokens could be counted; accepted: at least 1, "
+                "for instance --set model.vocabulary=50257");
+        return std::move(problems_);
+    }
+
   private:
+    // False where numbers are out of range: the rest divides and multiplies them.
+    bool check_step() {
+        check_ranges();
+        if (!problems_.empty()) return false;
+        for (std::string& problem : check_model(job_.model)) problems_.push_back(std::move(problem));
+        check_mesh();
+        check_schedule();
+        return true;
+    }
+
     template <class... Args>
     void add(fmt::format_string<Args...> format, Args&&... args) {
         problems_.push_back(fmt::format(format, std::forward<Args>(args)...));
@@ -153,6 +166,10 @@ class Checker {
 
 std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset) {
     return Checker(job, ranks, dataset).run();
+}
+
+std::vector<std::string> check_without_text(const Job& job, int ranks) {
+    return Checker(job, ranks, nullptr).run_without_text();
 }
 
 void throw_problems(const std::vector<std::string>& problems) {

@@ -14,6 +14,9 @@ namespace cleave {
 // fits. Without a dataset, what depends on the text is left out.
 std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset = nullptr);
 
+// What a step needs, without a text to learn from: no word about data.*, and model.vocabulary must be said.
+std::vector<std::string> check_without_text(const Job& job, int ranks);
+
 // Throws UserError with all of them, where there are any.
 void throw_problems(const std::vector<std::string>& problems);
 

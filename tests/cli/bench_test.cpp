@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "cli/bench_matmul.h"
+#include "cli/bench_step.h"
 
 namespace cleave::cli {
 namespace {
@@ -16,14 +18,19 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string output_of(const BenchOptions& options) {
+template <class Bench>
+std::string printed(const Bench& bench) {
     std::FILE* file = std::tmpfile();
-    EXPECT_EQ(bench_collective(options, file), kExitOk);
+    EXPECT_EQ(bench(file), kExitOk);
     std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
     std::rewind(file);
     EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
     std::fclose(file);
     return text;
+}
+
+std::string output_of(const BenchOptions& options) {
+    return printed([&](std::FILE* file) { return bench_collective(options, file); });
 }
 
 BenchOptions small(comm::Operation op, int ranks = 2) {
@@ -83,6 +90,77 @@ TEST(Bench, RefusesWhatItCannotDo) {
     backwards.min_bytes = 8192;
     backwards.max_bytes = 4096;
     EXPECT_THROW(bench_collective(backwards, stdout), UserError);
+}
+
+BenchStepOptions small_step() {
+    BenchStepOptions options;
+    options.model = CLEAVE_SOURCE "/runs/tiny.toml";
+    options.sets = {"model.vocabulary=65", "train.batch=2"};
+    options.rounds = 2;
+    return options;
+}
+
+TEST(BenchStep, SaysWhatItsNumbersAre) {
+    const std::string text = printed([](std::FILE* file) { return bench_step(small_step(), file); });
+    EXPECT_THAT(text, AllOf(HasSubstr("64 tokens a step (2 x 32), f32, 1 rank of"), HasSubstr("tokens / s"),
+                            HasSubstr("roofline ratio"), HasSubstr("attention counts 6 products"),
+                            HasSubstr("attention_backward"), HasSubstr("the rest, on the host"),
+                            HasSubstr("64 x 128 x 32 nn f32 + bias"), HasSubstr("in attention")));
+}
+
+TEST(BenchStep, JsonNumbersFollowTheirFormulas) {
+    BenchStepOptions options = small_step();
+    options.json = true;
+    options.ranks = 2;
+    options.sets.emplace_back("train.dtype=bf16");
+    const Json json = Json::parse(printed([&](std::FILE* file) { return bench_step(options, file); }), "bench");
+    const double mean = json.find("step_time_s")->find("mean")->number();
+    EXPECT_NEAR(json.find("tokens_per_s")->number(), 64 / mean, 1e-6 * 64 / mean);
+    EXPECT_GT(json.find("roofline_ratio")->number(), 0);
+    EXPECT_THAT(*json.find("roofline_ratio_formula")->string(), HasSubstr("visible part"));
+    EXPECT_GT(json.find("peak_bytes")->find("parameters")->number(), 0);
+    EXPECT_EQ(*json.find("ranks")->integer(), 2);
+    double shares =
+        (json.find("communication_s")->number() + json.find("host_s")->number()) / json.find("traced_step_s")->number();
+    for (const Json& kernel : *json.find("kernels")->items()) {
+        shares += kernel.find("share")->number();
+        EXPECT_NEAR(kernel.find("gflops_per_s")->number() * kernel.find("seconds")->number() * 1e9,
+                    kernel.find("flops")->number(), 1);
+    }
+    EXPECT_NEAR(shares, 1, 1e-9);
+    double products = 0;
+    for (const Json& product : *json.find("products")->items()) {
+        EXPECT_EQ(*product.find("dtype")->string(), "bf16");
+        products += product.find("count")->number() * product.find("seconds")->number();
+    }
+    EXPECT_GT(products, 0);
+}
+
+TEST(BenchStep, RefusesAModelWithoutVocabularyAndTellsAllProblemsAtOnce) {
+    BenchStepOptions options = small_step();
+    options.sets = {"train.batch=0"};
+    EXPECT_THROW(bench_step(options, stdout), UserError);
+    options.sets = {"model.heads=3", "train.batch=3"};
+    options.ranks = 2;
+    try {
+        bench_step(options, stdout);
+        FAIL() << "accepted";
+    } catch (const UserError& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("model.heads: found 3"), HasSubstr("train.batch: found 3"),
+                                        HasSubstr("model.vocabulary: found 0"), Not(HasSubstr("data.path"))));
+    }
+}
+
+TEST(BenchMatmul, MeasuresEachDtype) {
+    BenchMatmulOptions options{.m = 3, .n = 5, .k = 7, .form = "tn", .dtypes = {DType::f32, DType::f64}, .rounds = 3};
+    EXPECT_THAT(printed([&](std::FILE* file) { return bench_matmul(options, file); }),
+                AllOf(HasSubstr("3 x 5 x 7 tn f32"), HasSubstr("oneDNN"), HasSubstr("3 x 5 x 7 tn f64")));
+    options.json = true;
+    const Json json = Json::parse(printed([&](std::FILE* file) { return bench_matmul(options, file); }), "bench");
+    for (const Json& row : *json.find("results")->items()) {
+        const double us = row.find("time_us")->find("median")->number();
+        EXPECT_NEAR(row.find("gflops_per_s")->number(), 2.0 * 3 * 5 * 7 / us / 1e3, 1e-9);
+    }
 }
 
 }  // namespace

@@ -70,6 +70,15 @@ TEST_F(CliTest, WrongCommandLinesAreUserErrorsWithAHint) {
         EXPECT_THAT(refused(std::string("train x.toml --ranks ") + number), HasSubstr("an integer from 1 to 1048576"));
     for (const char* number : {"nan", "inf", "-1", "1e400", "1e16", "x"})
         EXPECT_THAT(refused(std::string("bench all_reduce --elements ") + number), HasSubstr("a number from 1 to"));
+    EXPECT_THAT(refused("bench step"), HasSubstr("cleave bench step gpt2-124m"));
+    EXPECT_THAT(refused("bench step gpt2-125m"), HasSubstr("did you mean 'gpt2-124m'?"));
+    EXPECT_THAT(refused("bench matmul 3 x"), HasSubstr("M N K"));
+    EXPECT_THAT(refused("bench matmul 3 x 0"), AllOf(HasSubstr("'x' for N"), HasSubstr("'0' for K")));
+    EXPECT_THAT(refused("bench step gpt2-124m --min-bytes 8 --explain --form nn"),
+                AllOf(HasSubstr("3 problems"), HasSubstr("--min-bytes: found with 'step'; it is for collectives"),
+                      HasSubstr("--explain"), HasSubstr("--form: found with 'step'; it is for matmul")));
+    EXPECT_THAT(refused("bench all_reduce --batch 2"), HasSubstr("--batch: found with 'all_reduce'; it is for step"));
+    EXPECT_THAT(refused("bench all_reduce 1024"), HasSubstr("a collective takes options only"));
     EXPECT_THAT(refused("train x.toml --set"), HasSubstr("--set needs a value"));
     EXPECT_THAT(refused("train x.toml --resume --overwrite"), HasSubstr("--resume"));
     EXPECT_THAT(refused("train nowhere.toml"), HasSubstr("cleave init nowhere.toml"));
