@@ -57,6 +57,16 @@ Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, 
 inline constexpr std::int64_t kIgnoredLabel = -100;
 Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name);
 
+// The same with the z-loss of PaLM (kernels/loss.h): z_loss x scale x the sum of the squared log-sum-exp over the
+// labels that are counted.
+struct Loss {
+    Tensor objective;  // what has a gradient: both of
+    Tensor cross_entropy;
+    Tensor z_loss;  // empty where the coefficient is 0
+};
+Loss cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, double z_loss,
+                   std::string_view name);
+
 // `block`, a part of the program from one tensor to one, keeping only x where the tape recomputes in full: its backward
 // runs it again and records it then. `parameters`: all that it uses, once each.
 using Segment = std::function<Tensor(Tape& tape, const Tensor& x)>;

@@ -74,7 +74,11 @@ Tensor Transformer::logits(Tape& tape, const Tensor& tokens) {
 }
 
 Tensor Transformer::loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale) {
-    return cross_entropy(tape, logits(tape, tokens), labels, scale, "loss");
+    return losses(tape, tokens, labels, scale, 0).objective;
+}
+
+Loss Transformer::losses(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale, double z_loss) {
+    return cross_entropy(tape, logits(tape, tokens), labels, scale, z_loss, "loss");
 }
 
 }  // namespace cleave

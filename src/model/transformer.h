@@ -21,6 +21,8 @@ class Transformer {
     Tensor logits(Tape& tape, const Tensor& tokens);  // [b t] -> [b t v]
     // scale x the sum of the label's negative log-likelihood, a scalar; labels as in cross_entropy.
     Tensor loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale);
+    // With the z-loss beside it.
+    Loss losses(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale, double z_loss);
 
     // Weights from (seed, name, global index).
     void initialize(std::uint64_t seed);

@@ -23,6 +23,11 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
     }
     const double loss = engine.read(engine.transition(sum, summed(sum.layout())), 1.0);
     const std::int64_t all = sum_over_batch(engine, model.layouts().tokens, counted, labels);
+    if (all == 0)
+        throw UserError(
+            "evaluation: every label of its {} batches is masked; accepted: a larger train.evaluate_batches, or a "
+            "data.mask with more labels",
+            batches);
     return loss * (static_cast<double>(labels) / static_cast<double>(all));
 }
 

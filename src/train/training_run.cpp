@@ -45,7 +45,7 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       engine_(shared.mesh, world, shared.team),
       model_(engine_, job_.model, data_parallel_layouts(shared.mesh), job_.train.dtype),
       step_(engine_, model_, job_),
-      sampler_(shared.dataset, job_.model.context, job_.train.seed),
+      sampler_(shared.dataset, job_.model.context, job_.train.seed, job_.data.separate_documents),
       dp_(shared.mesh.size(shared.mesh.axis("dp"))),
       dp_rank_(shared.mesh.coordinate(world.rank(), shared.mesh.axis("dp"))),
       microbatch_(microbatch_size(job_, dp_)),
@@ -116,7 +116,8 @@ void TrainingRun::train_step(std::int64_t step) {
     }
     done_ = step;
     train_seconds_ += elapsed;
-    trained_tokens_ += result.tokens;
+    const std::int64_t tokens = batch * job_.model.context;
+    trained_tokens_ += tokens;
     ++timed_steps_;
     if (!first()) return;
     Json line = Json::object();
@@ -126,7 +127,9 @@ void TrainingRun::train_step(std::int64_t step) {
     else
         line.set("loss", result.loss).set("gradient_norm", result.gradient_norm);
     line.set("lr", rate).set("batch", batch);
-    line.set("tokens_per_s", static_cast<double>(result.tokens) / elapsed).set("step_time_s", elapsed);
+    if (job_.train.z_loss != 0 && !result.skipped) line.set("z_loss", result.z_loss);
+    if (result.tokens != tokens) line.set("labels", result.tokens);
+    line.set("tokens_per_s", static_cast<double>(tokens) / elapsed).set("step_time_s", elapsed);
     metrics_->append(line);
     if (result.skipped)
         log_warning("step {}: loss {}, gradient norm {}: skipped by all ranks, nothing was updated ({} so far)", step,
@@ -193,6 +196,7 @@ void TrainingRun::save() {
         metadata.set("step", done_).set("skipped_steps", step_.skipped_steps());
         metadata.set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
+        metadata.set("mask_xxh64", fmt::format("{:016x}", shared_.dataset.mask_hash()));
         metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
         const RunFolder& folder = *shared_.folder;
         save_checkpoint(folder.checkpoint(done_), model_, step_.optimizer(), metadata);

@@ -310,10 +310,20 @@ void add_losses(std::vector<Case>& cases, bool large) {
     cases.push_back(make("cross_entropy", CrossEntropy(0.25, ignore), {in(logits, "logits"), tokens(rows, "labels", v)},
                          {out_sums({}), out_sums(rows)},
                          [](const Arrays& a, const Arrays&) { return ref::cross_entropy(a[0], a[1], 0.25, kIgnore); }));
-    cases.push_back(make("cross_entropy_backward", CrossEntropyBackward(0.25, ignore),
-                         {sums({}, "dloss"), in(logits, "logits"), positive(rows, "lse"), tokens(rows, "labels", v)},
-                         {out(logits)}, [](const Arrays& a, const Arrays&) {
-                             return Arrays{ref::cross_entropy_backward(a[0][0], a[1], a[2], a[3], 0.25, kIgnore)};
+    for (double z_loss : {0.0, 0.375})
+        cases.push_back(
+            make(z_loss == 0 ? "cross_entropy_backward" : "cross_entropy_backward with z-loss",
+                 CrossEntropyBackward(0.25, ignore, z_loss),
+                 {sums({}, "dloss"), in(logits, "logits"), positive(rows, "lse"), tokens(rows, "labels", v)},
+                 {out(logits)}, [z_loss](const Arrays& a, const Arrays&) {
+                     return Arrays{ref::cross_entropy_backward(a[0][0], a[1], a[2], a[3], 0.25, kIgnore, z_loss)};
+                 }));
+    cases.push_back(make("z_loss", ZLoss(0.25, ignore), {positive(rows, "lse"), tokens(rows, "labels", v)},
+                         {out_sums({})}, [](const Arrays& a, const Arrays&) {
+                             Array z(Shape{});
+                             for (std::int64_t r = 0; r < a[0].size(); ++r)
+                                 if (a[1][r] != kIgnore) z[0] += 0.25 * a[0][r] * a[0][r];
+                             return Arrays{z};
                          }));
 }
 
