@@ -127,7 +127,10 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
                 if (!update || result.skipped) break;
                 engine_.mark("optimizer");
                 result.gradient_norm = optimizer_.update(gradients_, step - skipped_steps_, learning_rate);
-                if (!std::isfinite(result.gradient_norm)) skip(step, "gradient norm", result.gradient_norm, result);
+                if (!std::isfinite(result.gradient_norm))
+                    skip(step, "gradient norm", result.gradient_norm, result);
+                else
+                    result.underflow = optimizer_.underflow();
                 break;
         }
     }

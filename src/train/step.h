@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct StepResult {
     double loss = 0;    // cross entropy, the mean over the global batch
     double z_loss = 0;  // what train.z_loss adds to it before it is differentiated
     double gradient_norm = 0;
-    std::int64_t tokens = 0;  // labels of the global batch that are not masked, counted from the data
-    bool skipped = false;     // loss or norm is not finite, and nothing was updated
+    std::int64_t tokens = 0;             // labels of the global batch that are not masked, counted from the data
+    std::optional<Underflow> underflow;  // with train.count_underflow, of the update
+    bool skipped = false;                // loss or norm is not finite, and nothing was updated
 };
 
 class TrainStep {
