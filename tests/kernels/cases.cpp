@@ -129,6 +129,14 @@ void add_embeddings(std::vector<Case>& cases, bool large) {
                                  y[static_cast<std::int64_t>(a[0][i / c]) * c + i % c] += a[1][i];
                              return Arrays{y};
                          }));
+    OperandCase first = tokens({b, t}, "first", t);
+    for (std::int64_t i = 0; i < first.values.size(); ++i)
+        first.values[i] = std::min(first.values[i], static_cast<double>(i % t));
+    cases.push_back(make("document_positions", DocumentPositions{}, {first}, {{Array({b, t}), Role::tokens}},
+                         [t](const Arrays& a, const Arrays&) {
+                             return Arrays{
+                                 ref::map(a[0], [&](std::int64_t i) { return static_cast<double>(i % t) - a[0][i]; })};
+                         }));
     cases.push_back(make("add_positions", AddPositions{}, {in({b, t, c}, "x"), in({p, c}, "table")}, {out({b, t, c})},
                          [=](const Arrays& a, const Arrays&) {
                              return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] + a[1][i % (t * c)]; })};
