@@ -129,14 +129,6 @@ void add_embeddings(std::vector<Case>& cases, bool large) {
                                  y[static_cast<std::int64_t>(a[0][i / c]) * c + i % c] += a[1][i];
                              return Arrays{y};
                          }));
-    OperandCase first = tokens({b, t}, "first", t);
-    for (std::int64_t i = 0; i < first.values.size(); ++i)
-        first.values[i] = std::min(first.values[i], static_cast<double>(i % t));
-    cases.push_back(make("document_positions", DocumentPositions{}, {first}, {{Array({b, t}), Role::tokens}},
-                         [t](const Arrays& a, const Arrays&) {
-                             return Arrays{
-                                 ref::map(a[0], [&](std::int64_t i) { return static_cast<double>(i % t) - a[0][i]; })};
-                         }));
     cases.push_back(make("add_positions", AddPositions{}, {in({b, t, c}, "x"), in({p, c}, "table")}, {out({b, t, c})},
                          [=](const Arrays& a, const Arrays&) {
                              return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] + a[1][i % (t * c)]; })};
@@ -311,6 +303,18 @@ void add_attention(std::vector<Case>& cases, bool large) {
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 500.0, -1, 0)}; }));
 }
 
+void add_documents(std::vector<Case>& cases, bool large) {
+    const std::int64_t b = kBatch, t = large ? 50 : 5;
+    OperandCase first = tokens({b, t}, "first", t);
+    for (std::int64_t i = 0; i < first.values.size(); ++i)
+        first.values[i] = std::min(first.values[i], static_cast<double>(i % t));
+    cases.push_back(make("document_positions", DocumentPositions{}, {first}, {{Array({b, t}), Role::tokens}},
+                         [t](const Arrays& a, const Arrays&) {
+                             return Arrays{
+                                 ref::map(a[0], [&](std::int64_t i) { return static_cast<double>(i % t) - a[0][i]; })};
+                         }));
+}
+
 void add_losses(std::vector<Case>& cases, bool large) {
     const std::int64_t b = large ? 11 : kBatch, t = large ? 23 : 5, v = large ? 77 : 6;
     const Shape logits{b, t, v}, rows{b, t};
@@ -425,6 +429,7 @@ std::vector<Case> all_cases(bool large) {
     add_elementwise(cases, large);
     add_dropout(cases, large);
     add_attention(cases, large);
+    add_documents(cases, large);
     add_losses(cases, large);
     add_optimizers(cases, large);
     return cases;
