@@ -108,8 +108,8 @@ void attentions(DType t, std::int64_t b, std::int64_t length, std::int64_t h, st
     const Shape q{b, length, h, d}, k{b, length, g, d}, l{b, h, length};
     const DType sum = t == DType::f64 ? DType::f64 : DType::f32;
     const std::string text = fmt::format("{} b{} t{} h{}/{} d{}", name_of(t), b, length, h, g, d);
-    measure("attention " + text, Attention(true, 0.1), {{q, t}, {k, t}, {k, t}}, {{q, t}, {l, sum}});
-    measure("attention_backward " + text, AttentionBackward(true, 0.1),
+    measure("attention " + text, Attention({.scale = 0.1}), {{q, t}, {k, t}, {k, t}}, {{q, t}, {l, sum}});
+    measure("attention_backward " + text, AttentionBackward({.scale = 0.1}),
             {{q, t}, {q, t}, {k, t}, {k, t}, {q, t}, {l, sum}}, {{q, t}, {k, t}, {k, t}});
 }
 

@@ -78,15 +78,16 @@ Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string
     return y;
 }
 
-Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name) {
+Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name,
+                     std::int64_t first_position) {
     Engine& engine = tape.engine();
-    Tensor y = engine.create(kernels::AddPositions{}, {x, table.value}, {name, x.shape(), x.dtype()});
+    Tensor y = engine.create(kernels::AddPositions{first_position}, {x, table.value}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
     tape.record({y},
-                [&tape, &engine, &table, x = Tape::ref(x)](Gradients gradients) {
+                [&tape, &engine, &table, first_position, x = Tape::ref(x)](Gradients gradients) {
                     tape.add_gradient(x, gradients[0]);
-                    tape.use(table, [&engine, &table, dy = gradients[0]] {
-                        engine.launch(kernels::AddPositionsBackward{}, {dy}, {table.gradient});
+                    tape.use(table, [&engine, &table, first_position, dy = gradients[0]] {
+                        engine.launch(kernels::AddPositionsBackward{first_position}, {dy}, {table.gradient});
                     });
                 },
                 {&table});
@@ -230,9 +231,10 @@ Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::
     return y;
 }
 
-Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name) {
+Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name,
+              std::int64_t first_position) {
     Engine& engine = tape.engine();
-    const kernels::Rotary forward(frequencies);
+    const kernels::Rotary forward(frequencies, false, first_position);
     Tensor y = engine.create(forward, {x}, {name, x.shape(), x.dtype()});
     if (!tape.recording()) return y;
     tape.record({y},

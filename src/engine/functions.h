@@ -21,8 +21,9 @@ Tensor linear(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, W
 
 // tokens [b t], table [v c] -> [b t c]
 Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string_view name);
-// x [b t c] + row t of table [p c]
-Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name);
+// x [b t c] + row first_position + t of table [p c]
+Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name,
+                     std::int64_t first_position = 0);
 
 Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name);
 // Also of each head's channels, x [b t h d] and gain [d]: all heads share the gain, which is R along an axis that cuts
@@ -44,13 +45,21 @@ struct DropoutOptions {
 };
 Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::string_view name);
 
-// x [b t h d], rotated by its global position in the sequence.
-Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name);
+// x [b t h d], rotated by its global position in the sequence, first_position + t.
+Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name,
+              std::int64_t first_position = 0);
 
+// Which of the keys up to its own a query sees. window: the last so many, 0: all. first_visible (i32 [b t], or none):
+// none before this one, where the query's document begins (kernels/attention.h).
+struct AttentionMask {
+    std::int64_t window = 0;
+    Tensor first_visible;
+};
 // Causal attention, scale 1/sqrt(d). qkv [b t 3 h d] -> [b t h d]
-Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name);
+Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask = {});
 // q [b t h d], k and v [b t g d], g divides h -> [b t h d]
-Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name);
+Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name,
+                 const AttentionMask& mask = {});
 
 // logits [.. v], labels [..] (kIgnoredLabel: not counted) -> scale x the sum of -log softmax(logits)[label], a scalar.
 // The backward overwrites the logits: nothing may read them after it.

@@ -8,53 +8,75 @@ namespace cleave {
 
 namespace {
 
-struct Result {
-    Tensor output;
-    Tensor lse;
-};
-
-double scale_of(const Tensor& q) {
-    return 1.0 / std::sqrt(static_cast<double>(q.shape().back()));
+kernels::AttentionForm form_of(const Tensor& q, const AttentionMask& mask) {
+    return {.scale = 1.0 / std::sqrt(static_cast<double>(q.shape().back())),
+            .window = mask.window,
+            .documents = static_cast<bool>(mask.first_visible)};
 }
 
-Result forward(Engine& engine, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name) {
-    const Shape lse{q.shape()[0], q.shape()[2], q.shape()[1]};  // [b h t]
-    auto outputs = engine.create(kernels::Attention{true, scale_of(q)}, {q, k, v},
-                                 {{name, q.shape(), q.dtype()}, {"log-sum-exp", lse, accumulator_of(q.dtype())}});
-    return {outputs[0], outputs[1]};
+// One attention: its operands, and what its backward needs.
+struct Attended {
+    Tensor q, k, v;
+    AttentionMask mask;
+    Tensor output, lse;
+
+    void forward(Engine& engine, std::string_view name) {
+        const kernels::Attention kernel(form_of(q, mask));
+        const Shape rows{q.shape()[0], q.shape()[2], q.shape()[1]};  // [b h t]
+        const std::initializer_list<OutputSpec> specs{{name, q.shape(), q.dtype()},
+                                                      {"log-sum-exp", rows, accumulator_of(q.dtype())}};
+        const auto outputs = mask.first_visible ? engine.create(kernel, {q, k, v, mask.first_visible}, specs)
+                                                : engine.create(kernel, {q, k, v}, specs);
+        output = outputs[0];
+        lse = outputs[1];
+    }
+
+    // Into tensors that exist.
+    void backward(Engine& engine, const Tensor& doutput, Engine::Tensors gradients) const {
+        const kernels::AttentionBackward kernel(form_of(q, mask));
+        if (mask.first_visible)
+            engine.launch(kernel, {doutput, q, k, v, output, lse, mask.first_visible}, gradients);
+        else
+            engine.launch(kernel, {doutput, q, k, v, output, lse}, gradients);
+    }
+};
+
+Tensor gradient_like(Engine& engine, const Tensor& x) {
+    return engine.alloc(x.name(), x.shape(), x.layout().dual(), x.dtype(), MemoryKind::activations);
 }
 
 }  // namespace
 
-Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name) {
+Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask) {
     Engine& engine = tape.engine();
     constexpr int kPacked = 2;  // the dim that holds q, k and v
-    const Result result = forward(engine, qkv.select(kPacked, 0), qkv.select(kPacked, 1), qkv.select(kPacked, 2), name);
-    if (!tape.recording()) return result.output;
-    tape.record({result.output}, [&tape, &engine, qkv, result](std::span<const Tensor> gradients) {
-        const Tensor q = qkv.select(kPacked, 0);
-        Tensor d = engine.alloc(qkv.name(), qkv.shape(), qkv.layout().dual(), qkv.dtype(), MemoryKind::activations);
-        engine.launch(kernels::AttentionBackward{true, scale_of(q)},
-                      {gradients[0], q, qkv.select(kPacked, 1), qkv.select(kPacked, 2), result.output, result.lse},
-                      {d.select(kPacked, 0), d.select(kPacked, 1), d.select(kPacked, 2)});
+    Attended attended{qkv.select(kPacked, 0), qkv.select(kPacked, 1), qkv.select(kPacked, 2), mask, {}, {}};
+    attended.forward(engine, name);
+    if (!tape.recording()) return attended.output;
+    tape.record({attended.output}, [&tape, &engine, qkv, attended](std::span<const Tensor> gradients) {
+        Tensor d = gradient_like(engine, qkv);
+        attended.backward(engine, gradients[0], {d.select(kPacked, 0), d.select(kPacked, 1), d.select(kPacked, 2)});
         tape.add_gradient(Tape::ref(qkv), std::move(d));
     });
-    return result.output;
+    return attended.output;
 }
 
-Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name) {
+Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name,
+                 const AttentionMask& mask) {
     Engine& engine = tape.engine();
-    const Result result = forward(engine, q, k, v, name);
-    if (!tape.recording()) return result.output;
-    tape.record({result.output}, [&tape, &engine, q, k, v, result](std::span<const Tensor> gradients) {
-        auto inputs = engine.create(
-            kernels::AttentionBackward{true, scale_of(q)}, {gradients[0], q, k, v, result.output, result.lse},
-            {{q.name(), q.shape(), q.dtype()}, {k.name(), k.shape(), k.dtype()}, {v.name(), v.shape(), v.dtype()}});
-        tape.add_gradient(Tape::ref(q), std::move(inputs[0]));
-        tape.add_gradient(Tape::ref(k), std::move(inputs[1]));
-        tape.add_gradient(Tape::ref(v), std::move(inputs[2]));
+    Attended attended{q, k, v, mask, {}, {}};
+    attended.forward(engine, name);
+    if (!tape.recording()) return attended.output;
+    tape.record({attended.output}, [&tape, &engine, attended](std::span<const Tensor> gradients) {
+        const Tensor dq = gradient_like(engine, attended.q);
+        const Tensor dk = gradient_like(engine, attended.k);
+        const Tensor dv = gradient_like(engine, attended.v);
+        attended.backward(engine, gradients[0], {dq, dk, dv});
+        tape.add_gradient(Tape::ref(attended.q), dq);
+        tape.add_gradient(Tape::ref(attended.k), dk);
+        tape.add_gradient(Tape::ref(attended.v), dv);
     });
-    return result.output;
+    return attended.output;
 }
 
 }  // namespace cleave

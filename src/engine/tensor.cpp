@@ -44,4 +44,17 @@ Tensor Tensor::select(int dim, std::int64_t index) const {
     return {body_->name, global, layout, view, body_->storage};
 }
 
+Tensor Tensor::narrow(int dim, std::int64_t begin, std::int64_t count) const {
+    kernels::View view = body_->view;
+    CLEAVE_CHECK(view.shape[dim] == view.global[dim], "a part of the cut dim of {}", name());
+    CLEAVE_CHECK(begin >= 0 && count >= 0 && begin + count <= view.shape[dim], "[{}, {}) of {}", begin, begin + count,
+                 to_string(view.shape));
+    if (view.data != nullptr)
+        view.data = static_cast<std::byte*>(view.data) + begin * view.strides[dim] * size_of(view.dtype);
+    Shape global = shape();
+    view.shape[dim] = count;
+    global[dim] = count;
+    return {body_->name, global, body_->layout, view, body_->storage};
+}
+
 }  // namespace cleave

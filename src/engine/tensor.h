@@ -59,6 +59,9 @@ class Tensor {
     // The slice at `index` of dim `dim`, which must not be cut: one dim fewer, the storage shared.
     Tensor select(int dim, std::int64_t index) const;
 
+    // The slices [begin, begin + count) of dim `dim`, which must not be cut: the storage shared.
+    Tensor narrow(int dim, std::int64_t begin, std::int64_t count) const;
+
     // Copies of a tensor have one id, and no other tensor of this thread ever has it.
     std::uint64_t id() const { return body_->id; }
 

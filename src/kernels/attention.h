@@ -2,33 +2,46 @@
 // 2022), memory linear in the sequence.
 //   o[b t h] = sum over s of p[t s] v[b s g],  p = exp(scale q[b t h] k[b s g] - lse[b h t]),  g = h / (H / G)
 //   lse[b h t] = log sum over s of exp(scale q k)
-// q has H heads, k and v have G, G divides H (grouped queries). With `causal` query t sees the keys s <= t + S - T: the
-// last query sees all keys (S >= T). q, k, v, o and their gradients may be strided (the last dim dense) and have one
-// dtype; lse has the accumulator's and is dense.
+// q has H heads, k and v have G, G divides H (grouped queries). s runs over the keys that query t sees:
+//   causal      s <= t + S - T: the last query sees all keys (S >= T)
+//   window      s > t + S - T - window as well: `window` keys, the query's own the last (Mistral's sliding window)
+//   documents   s >= first[b t] as well: the last input, i32, tells where the query's document begins among the keys.
+//   It
+//               does not decrease along t, and every query sees its own key: 0 <= first[b t] <= t + S - T
+// Window and documents need causal. Time is in proportion to what is seen: blocks of keys outside are not touched;
+// cost() counts the pairs seen, but takes each sample for one document, whose content only run() knows. q, k, v, o and
+// their gradients may be strided (the last dim dense) and have one dtype; lse has the accumulator's and is dense, like
+// `first`.
 #pragma once
 
 #include "kernels/kernel.h"
 
 namespace cleave::kernels {
 
-struct Attention : Declared<"attention", "~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] -> o[b t! h d!] lse[b h t!]"> {
-    explicit Attention(bool causal_, double scale_) : causal(causal_), scale(scale_) {}
-    bool causal;
-    double scale;
+struct AttentionForm {
+    double scale = 1;
+    bool causal = true;
+    std::int64_t window = 0;  // 0: all that causal leaves
+    bool documents = false;   // there is the input `first`
+};
 
+struct Attention : Kernel {  // q, k, v [, first] -> o, lse
+    explicit Attention(const AttentionForm& form_) : form(form_) {}
+    AttentionForm form;
+
+    std::string_view name() const override { return "attention"; }
+    const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct AttentionBackward
-    : Declared<"attention_backward",
-               "do[b t! h d!] ~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] ~o[b t! h d!] ~lse[b h t!] -> "
-               "dq[b t! h d!] dk[b s! h d!] dv[b s! h d!]"> {
-    explicit AttentionBackward(bool causal_, double scale_) : causal(causal_), scale(scale_) {}
-    bool causal;
-    double scale;
+struct AttentionBackward : Kernel {  // do, q, k, v, o, lse [, first] -> dq, dk, dv
+    explicit AttentionBackward(const AttentionForm& form_) : form(form_) {}
+    AttentionForm form;
 
+    std::string_view name() const override { return "attention_backward"; }
+    const Signature& signature() const override;
     Cost cost(Views inputs, Views outputs) const override;
     std::int64_t workspace_bytes(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;

@@ -1,42 +1,18 @@
-// What attention's forward and backward share: the problem's extents, the packing of strided rows into tiles of whole
+// What attention's forward and backward share: the packing of strided rows into tiles of whole
 // vectors, and the cut of a thread's scratch into arrays.
 // Thread rule: pure functions on the caller's memory.
 #pragma once
 
 #include <limits>
 
-#include "kernels/operands.h"
 #include "kernels/simd_math.h"
 #include "kernels/tile.h"
+#include "kernels/view.h"
 
 namespace cleave::kernels {
 
 inline constexpr std::int64_t kQueryBlock = 16;  // rows of a tile of scores
 inline constexpr std::int64_t kKeyBlock = 64;    // its columns
-
-// q[b t h d], k and v[b s g d].
-struct AttentionShape {
-    AttentionShape(const View& q, const View& k, bool causal_)
-        : batch(q.shape[0]),
-          queries(q.shape[1]),
-          keys(k.shape[1]),
-          heads(q.shape[2]),
-          key_heads(k.shape[2]),
-          depth(q.shape[3]),
-          causal(causal_) {}
-
-    std::int64_t batch, queries, keys, heads, key_heads, depth;
-    bool causal;
-
-    std::int64_t group() const { return heads / key_heads; }
-    // Query t sees the keys [0, visible(t)).
-    std::int64_t visible(std::int64_t t) const { return causal ? t + keys - queries + 1 : keys; }
-    // Pairs of a query and a key that it sees, over all heads.
-    double pairs() const {
-        const double hidden = causal ? static_cast<double>(queries) * static_cast<double>(queries - 1) / 2 : 0;
-        return static_cast<double>(batch * heads) * (static_cast<double>(queries) * static_cast<double>(keys) - hidden);
-    }
-};
 
 // Rounded up to whole vectors of A.
 template <class A>
@@ -69,15 +45,16 @@ void pack_rows(const HeadRows<T>& from, std::int64_t first, std::int64_t count, 
         });
 }
 
-// to[d, r] = row r, element d, for r in [0, count); to[d] has `stride` >= padded count elements, zero beyond count.
+// to[d, r] = row first + r, element d, for r in [0, count); to[d] has `stride` >= padded count elements, zero beyond
+// count.
 template <class T, class A>
-void pack_transposed(const HeadRows<T>& from, std::int64_t count, std::int64_t stride, A* to) {
+void pack_transposed(const HeadRows<T>& from, std::int64_t first, std::int64_t count, std::int64_t stride, A* to) {
     constexpr int kLanes = simd::kLanes<A>;
     for (std::int64_t r = 0; r < count; r += kLanes)
         simd::for_vectors<A>(0, from.depth, [&](std::int64_t d, auto live) {
             simd::Vec<A> square[kLanes];
             for (int i = 0; i < kLanes; ++i)
-                square[i] = r + i < count ? simd::load(from.row(r + i) + d, live) : simd::Vec<A>{};
+                square[i] = r + i < count ? simd::load(from.row(first + r + i) + d, live) : simd::Vec<A>{};
             simd::transpose<A>(square);
             for (int i = 0; i < live; ++i) simd::store(to + (d + i) * stride + r, square[i]);
         });
@@ -99,21 +76,5 @@ class Scratch {
     std::byte* begin_;
     std::int64_t used_ = 0;
 };
-
-inline void expect_heads(const View& view, const View& like, DType dtype) {
-    expect_shape(view, like.shape);
-    CLEAVE_CHECK(view.dtype == dtype && (view.strides[3] == 1 || view.shape[3] == 1), "attention of {} with strides {}",
-                 name_of(view.dtype), to_string(view.strides));
-}
-
-inline void expect_attention(const View& q, const View& k, const View& v, const View& lse, bool causal) {
-    CLEAVE_CHECK(q.shape.rank() == 4 && k.shape.rank() == 4 && k.shape[0] == q.shape[0] && k.shape[3] == q.shape[3] &&
-                     k.shape[2] > 0 && q.shape[2] % k.shape[2] == 0 && (!causal || k.shape[1] >= q.shape[1]),
-                 "attention of {} to {}", to_string(q.shape), to_string(k.shape));
-    expect_heads(q, q, q.dtype);
-    expect_heads(k, k, q.dtype);
-    expect_heads(v, k, q.dtype);
-    expect(lse, Shape{q.shape[0], q.shape[2], q.shape[1]}, accumulator_of(q.dtype));
-}
 
 }  // namespace cleave::kernels

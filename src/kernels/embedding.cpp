@@ -25,10 +25,11 @@ std::int64_t local_row(std::int32_t token, const View& table) {
 }
 
 // The range of rows of a position table that x[b t c] uses.
-void expect_positions(const View& x, const View& table) {
+void expect_positions(const View& x, const View& table, std::int64_t position0) {
     CLEAVE_CHECK(x.shape.rank() == 3 && table.shape.rank() == 2 && table.shape[1] == x.shape[2] &&
-                     table.shape[0] == table.global[0] && x.global[1] <= table.shape[0],
-                 "positions {} for a tensor {}", to_string(table.shape), to_string(x.global));
+                     table.shape[0] == table.global[0] && position0 >= 0 && position0 + x.global[1] <= table.shape[0],
+                 "positions {} for a tensor {} from position {}", to_string(table.shape), to_string(x.global),
+                 position0);
 }
 
 }  // namespace
@@ -110,13 +111,13 @@ void AddPositions::run(Views inputs, Views outputs, void*) const {
     expect(x, x.shape, x.dtype);
     expect(outputs[0], x.shape, x.dtype);
     expect(table, table.shape, x.dtype);
-    expect_positions(x, table);
+    expect_positions(x, table, position0);
     const std::int64_t steps = x.shape[1];
     const std::int64_t width = x.shape[2];
     dispatch_float(x.dtype, [&]<class T>(T) {
         using A = accumulator_t<T>;
         const T* in = x.as<T>();
-        const T* positions = table.as<T>() + x.offset[1] * width;
+        const T* positions = table.as<T>() + (position0 + x.offset[1]) * width;
         T* out = outputs[0].as<T>();
         parallel_for(x.shape[0] * steps, row_grain(width), [=](std::int64_t begin, std::int64_t end) {
             for (std::int64_t r = begin; r < end; ++r)
@@ -140,13 +141,13 @@ void AddPositionsBackward::run(Views inputs, Views outputs, void*) const {
     const View& dtable = outputs[0];
     expect_dense(dy);
     expect(dtable, dtable.shape, accumulator_of(dy.dtype));
-    expect_positions(dy, dtable);
+    expect_positions(dy, dtable, position0);
     const std::int64_t steps = dy.shape[1];
     const std::int64_t width = dy.shape[2];
     dispatch_float(dy.dtype, [&]<class T>(T) {
         using A = accumulator_t<T>;
         const T* in = dy.as<T>();
-        A* sums = dtable.as<A>() + dy.offset[1] * width;
+        A* sums = dtable.as<A>() + (position0 + dy.offset[1]) * width;
         // A thread owns positions; the batch is added in ascending order.
         const std::int64_t grain = row_grain(width * dy.shape[0]);
         parallel_for(steps, grain, [=, batch = dy.shape[0]](std::int64_t begin, std::int64_t end) {

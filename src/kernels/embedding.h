@@ -19,13 +19,19 @@ struct EmbeddingBackward : Declared<"embedding_backward", "#tokens[r..] dy[r.. c
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct AddPositions
-    : Declared<"add_positions", "x[b t c] + table[p! c] -> y[b t c]"> {  // y = x + table[t], t the global index
+// y = x + table[position0 + t], t the global index
+struct AddPositions : Declared<"add_positions", "x[b t c] + table[p! c] -> y[b t c]"> {
+    explicit AddPositions(std::int64_t position0_ = 0) : position0(position0_) {}
+    std::int64_t position0;
+
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
 struct AddPositionsBackward : Declared<"add_positions_backward", "dy[b t c] -> dtable[p! c]"> {  // dtable +=
+    explicit AddPositionsBackward(std::int64_t position0_ = 0) : position0(position0_) {}
+    std::int64_t position0;
+
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

@@ -212,6 +212,14 @@ CLEAVE_INLINE f64x8 select_first(f64x8 v, f64x8 other, std::int64_t count) {
     return lane < count ? v : other;
 }
 
+// Lanes [begin, end) of v, `other` elsewhere.
+CLEAVE_INLINE f32x16 select_range(f32x16 v, f32x16 other, std::int64_t begin, std::int64_t end) {
+    return select_first(select_first(other, v, begin), other, end);
+}
+CLEAVE_INLINE f64x8 select_range(f64x8 v, f64x8 other, std::int64_t begin, std::int64_t end) {
+    return select_first(select_first(other, v, begin), other, end);
+}
+
 // What for_vectors and sum_over give as count: all lanes, or some.
 template <class A>
 CLEAVE_INLINE Vec<A> select_first(Vec<A> v, Vec<A>, Full<A>) {

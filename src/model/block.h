@@ -8,16 +8,23 @@
 #include <vector>
 
 #include "engine/functions.h"
+#include "model/key_value_cache.h"
 #include "model/model_config.h"
 #include "parallel/layouts.h"
 
 namespace cleave {
 
+// What blocks must know of a sequence beside its values. The default is a whole sequence from its first token.
+struct SequenceContext {
+    std::int64_t first_position = 0;  // of the first token: how many of the sequence come before it
+    KeyValueCache* cache = nullptr;   // with the keys and values of those; without one there are none
+};
+
 class Block {
   public:
     virtual ~Block() = default;
-    virtual Tensor forward(Tape& tape, const Tensor& x) = 0;  // [b t c] -> [b t c]
-    virtual std::vector<Parameter*> parameters() = 0;         // in the order of use
+    virtual Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context) = 0;  // [b t c] -> [b t c]
+    virtual std::vector<Parameter*> parameters() = 0;                                         // in the order of use
 };
 
 // Radford et al. 2019, as in Hugging Face's modeling_gpt2: `prefix` is "transformer.h.<layer>.".

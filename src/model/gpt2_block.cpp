@@ -26,8 +26,8 @@ class Gpt2Block final : public Block {
           down_(make_weight(prefix + "mlp.c_proj.weight", {c.hidden_mlp(), c.width}, at, residual_deviation(c))),
           down_bias_(make_bias(prefix + "mlp.c_proj.bias", {c.width}, at)) {}
 
-    Tensor forward(Tape& tape, const Tensor& x) override {
-        const Tensor mixed = dropout(tape, attention_branch(tape, x), dropout_, prefix_ + "attention dropout");
+    Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context) override {
+        const Tensor mixed = dropout(tape, attention_branch(tape, x, context), dropout_, prefix_ + "attention dropout");
         const Tensor after_attention = add(tape, x, mixed, "residual");
         const Tensor added = dropout(tape, mlp_branch(tape, after_attention), dropout_, prefix_ + "mlp dropout");
         return add(tape, after_attention, added, "residual");
@@ -41,11 +41,19 @@ class Gpt2Block final : public Block {
   private:
     static constexpr auto kForm = WeightForm::in_out;  // GPT-2's Conv1D
 
-    Tensor attention_branch(Tape& tape, const Tensor& x) {
+    Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) {
         const Tensor normed = layer_norm(tape, x, ln_1_gain_, ln_1_bias_, epsilon_, "ln_1");
         const Tensor qkv = linear(tape, normed, qkv_, &qkv_bias_, kForm, 1, "qkv");      // [b t 3 h d]
-        const Tensor mixed = attention_packed(tape, qkv, "attention");                   // [b t h d]
+        const Tensor mixed = attend(tape, qkv, context);                                 // [b t h d]
         return linear(tape, mixed, out_, &out_bias_, kForm, 2, "attention projection");  // [b t c]
+    }
+
+    Tensor attend(Tape& tape, const Tensor& qkv, const SequenceContext& context) {
+        if (context.cache == nullptr) return attention_packed(tape, qkv, "attention");
+        constexpr int kPacked = 2;  // the dim that holds q, k and v
+        const auto seen =
+            context.cache->extend(prefix_, context.first_position, qkv.select(kPacked, 1), qkv.select(kPacked, 2));
+        return attention(tape, qkv.select(kPacked, 0), seen.keys, seen.values, "attention");
     }
 
     Tensor mlp_branch(Tape& tape, const Tensor& x) {

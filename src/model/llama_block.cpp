@@ -30,8 +30,8 @@ class LlamaBlock final : public Block {
         k_.gain = make_gain(prefix + "self_attn.k_norm.weight", c.head_channels(), at);
     }
 
-    Tensor forward(Tape& tape, const Tensor& x) override {
-        const Tensor mixed = dropout(tape, attention_branch(tape, x), dropout_, prefix_ + "attention dropout");
+    Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context) override {
+        const Tensor mixed = dropout(tape, attention_branch(tape, x, context), dropout_, prefix_ + "attention dropout");
         const Tensor after_attention = add(tape, x, mixed, "residual");
         const Tensor added = dropout(tape, mlp_branch(tape, after_attention), dropout_, prefix_ + "mlp dropout");
         return add(tape, after_attention, added, "residual");
@@ -69,19 +69,22 @@ class LlamaBlock final : public Block {
         return linear(tape, x, to.weight, to.bias ? &*to.bias : nullptr, kForm, 1, name);
     }
 
-    Tensor normed_and_rotated(Tape& tape, const Tensor& x, Projection& to, const char* name, const char* norm_name,
-                              const char* rotated_name) {
+    Tensor normed_and_rotated(Tape& tape, const Tensor& x, Projection& to, std::int64_t first_position,
+                              const char* name, const char* norm_name, const char* rotated_name) {
         Tensor heads = project(tape, x, to, name);
         if (to.gain) heads = rms_norm(tape, heads, *to.gain, epsilon_, norm_name);
-        return rotary(tape, heads, frequencies_, rotated_name);
+        return rotary(tape, heads, frequencies_, rotated_name, first_position);
     }
 
-    Tensor attention_branch(Tape& tape, const Tensor& x) {
+    Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) {
+        const std::int64_t first = context.first_position;
         const Tensor normed = rms_norm(tape, x, attention_gain_, epsilon_, "attention norm");
-        const Tensor q = normed_and_rotated(tape, normed, q_, "q", "q norm", "q rotated");  // [b t h d]
-        const Tensor k = normed_and_rotated(tape, normed, k_, "k", "k norm", "k rotated");  // [b t g d]
-        const Tensor v = project(tape, normed, v_, "v");                                    // [b t g d]
-        return linear(tape, attention(tape, q, k, v, "attention"), out_, nullptr, kForm, 2, "attention projection");
+        const Tensor q = normed_and_rotated(tape, normed, q_, first, "q", "q norm", "q rotated");  // [b t h d]
+        KeyValueCache::KeysAndValues seen{normed_and_rotated(tape, normed, k_, first, "k", "k norm", "k rotated"),
+                                          project(tape, normed, v_, "v")};  // [b t g d]
+        if (context.cache != nullptr) seen = context.cache->extend(prefix_, first, seen.keys, seen.values);
+        const Tensor mixed = attention(tape, q, seen.keys, seen.values, "attention");
+        return linear(tape, mixed, out_, nullptr, kForm, 2, "attention projection");
     }
 
     Tensor mlp_branch(Tape& tape, const Tensor& x) {

@@ -61,16 +61,33 @@ void Transformer::refresh_values() {
     for (Parameter* p : parameters()) engine_.launch(kernels::Cast{}, {p->master}, {p->value});
 }
 
-Tensor Transformer::logits(Tape& tape, const Tensor& tokens) {
+Tensor Transformer::hidden(Tape& tape, const Tensor& tokens, const SequenceContext& context) {
+    CLEAVE_CHECK(context.cache == nullptr || !tape.recording(), "a cache of keys and values under a recording tape");
     Tensor x = embedding(tape, tokens, token_table_, "embedding");
-    if (position_table_) x = add_positions(tape, x, *position_table_, "embedding + positions");
+    if (position_table_) x = add_positions(tape, x, *position_table_, "embedding + positions", context.first_position);
     x = dropout(tape, x, {config_.dropout, config_.keep_dropout_masks}, "embedding dropout");
     for (auto& block : blocks_)
         x = recomputed(tape, x, block->parameters(),
-                       [&block](Tape& part, const Tensor& in) { return block->forward(part, in); });
-    x = final_bias_ ? layer_norm(tape, x, final_gain_, *final_bias_, config_.norm_epsilon, "final norm")
-                    : rms_norm(tape, x, final_gain_, config_.norm_epsilon, "final norm");
-    return linear(tape, x, output_ ? *output_ : token_table_, nullptr, WeightForm::out_in, 1, "logits");
+                       [&block, context](Tape& part, const Tensor& in) { return block->forward(part, in, context); });
+    return x;
+}
+
+Tensor Transformer::head(Tape& tape, const Tensor& x) {
+    const Tensor normed = final_bias_
+                              ? layer_norm(tape, x, final_gain_, *final_bias_, config_.norm_epsilon, "final norm")
+                              : rms_norm(tape, x, final_gain_, config_.norm_epsilon, "final norm");
+    return linear(tape, normed, output_ ? *output_ : token_table_, nullptr, WeightForm::out_in, 1, "logits");
+}
+
+Tensor Transformer::logits(Tape& tape, const Tensor& tokens, const SequenceContext& context) {
+    return head(tape, hidden(tape, tokens, context));
+}
+
+Tensor Transformer::logits_at(Tape& tape, const Tensor& tokens, std::int64_t at, const SequenceContext& context) {
+    CLEAVE_CHECK(!tape.recording(), "logits of one position under a recording tape");
+    const Tensor row = hidden(tape, tokens, context).narrow(1, at, 1);
+    // A copy: rows of several sequences lie apart.
+    return head(tape, engine_.create(kernels::Cast{}, {row}, {row.name(), row.shape(), row.dtype()}));
 }
 
 Tensor Transformer::loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale) {

@@ -18,7 +18,11 @@ class Transformer {
     Transformer(const Transformer&) = delete;  // the tape and the optimizer point to its parameters
     Transformer& operator=(const Transformer&) = delete;
 
-    Tensor logits(Tape& tape, const Tensor& tokens);  // [b t] -> [b t v]
+    // [b t] -> [b t v]. A context with a cache needs a tape that does not record.
+    Tensor logits(Tape& tape, const Tensor& tokens, const SequenceContext& context = {});
+    // Of token `at` of each row alone, [b 1 v], for a tape that does not record: nothing is projected to the vocabulary
+    // that is not asked for.
+    Tensor logits_at(Tape& tape, const Tensor& tokens, std::int64_t at, const SequenceContext& context = {});
     // scale x the sum of the label's negative log-likelihood, a scalar; labels as in cross_entropy.
     Tensor loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale);
     // With the z-loss beside it.
@@ -36,6 +40,9 @@ class Transformer {
     DType compute() const { return compute_; }
 
   private:
+    Tensor hidden(Tape& tape, const Tensor& tokens, const SequenceContext& context);  // [b t] -> [b t c]
+    Tensor head(Tape& tape, const Tensor& x);                                         // [b t c] -> [b t v]
+
     Engine& engine_;
     ModelConfig config_;
     ModelLayouts layouts_;

@@ -129,16 +129,20 @@ void add_embeddings(std::vector<Case>& cases, bool large) {
                                  y[static_cast<std::int64_t>(a[0][i / c]) * c + i % c] += a[1][i];
                              return Arrays{y};
                          }));
-    cases.push_back(make("add_positions", AddPositions{}, {in({b, t, c}, "x"), in({p, c}, "table")}, {out({b, t, c})},
-                         [=](const Arrays& a, const Arrays&) {
-                             return Arrays{ref::map(a[0], [&](std::int64_t i) { return a[0][i] + a[1][i % (t * c)]; })};
-                         }));
-    cases.push_back(make("add_positions_backward", AddPositionsBackward{}, {in({b, t, c}, "dy")},
-                         {sums({p, c}, "dtable")}, [=](const Arrays& a, const Arrays& before) {
-                             Array y = before[0];
-                             for (std::int64_t i = 0; i < a[0].size(); ++i) y[i % (t * c)] += a[0][i];
-                             return Arrays{y};
-                         }));
+    for (const std::int64_t first : {0, 2}) {
+        const std::string from = first == 0 ? "" : " from 2";
+        cases.push_back(make("add_positions" + from, AddPositions{first}, {in({b, t, c}, "x"), in({p, c}, "table")},
+                             {out({b, t, c})}, [=](const Arrays& a, const Arrays&) {
+                                 return Arrays{ref::map(
+                                     a[0], [&](std::int64_t i) { return a[0][i] + a[1][first * c + i % (t * c)]; })};
+                             }));
+        cases.push_back(make("add_positions_backward" + from, AddPositionsBackward{first}, {in({b, t, c}, "dy")},
+                             {sums({p, c}, "dtable")}, [=](const Arrays& a, const Arrays& before) {
+                                 Array y = before[0];
+                                 for (std::int64_t i = 0; i < a[0].size(); ++i) y[first * c + i % (t * c)] += a[0][i];
+                                 return Arrays{y};
+                             }));
+    }
 }
 
 void add_rms_norms(std::vector<Case>& cases, const std::string& of, const Shape& x) {
@@ -263,39 +267,89 @@ void add_dropout(std::vector<Case>& cases, bool large) {
                          }));
 }
 
+// Where the documents of each sample begin, for queries that are the last `t` of `s` tokens; sample b's are cut at
+// other places than sample b + 1's.
+OperandCase documents(std::int64_t b, std::int64_t t, std::int64_t s, std::int64_t length) {
+    OperandCase first{Array({b, t}), Role::tokens};
+    for (std::int64_t i = 0; i < b * t; ++i) {
+        const std::int64_t own = i % t + s - t;
+        first.values[i] = static_cast<double>(std::max<std::int64_t>(0, own - (own + 3 * (i / t)) % length));
+    }
+    return first;
+}
+
+struct AttentionCase {
+    std::string name;
+    bool causal;
+    std::int64_t t, s, h, g, d;
+    std::int64_t window = 0;
+    std::int64_t document = 0;  // its length
+
+    AttentionForm form() const {
+        return {.scale = 1 / std::sqrt(static_cast<double>(d)),
+                .causal = causal,
+                .window = window,
+                .documents = document > 0};
+    }
+    ref::Visible visible(const Array* first) const {
+        return [*this, first](std::int64_t b, std::int64_t query, std::int64_t key) {
+            const std::int64_t behind = query + s - t - key;
+            return (!causal || behind >= 0) && (window == 0 || behind < window) &&
+                   (!first || static_cast<double>(key) >= (*first)[b * t + query]);
+        };
+    }
+};
+
+std::vector<AttentionCase> attention_cases(bool large) {
+    if (!large)
+        return {
+            {" causal", true, 5, 5, 4, 4, 4},          {" causal, grouped", true, 3, 4, 8, 4, 2},
+            {" full", false, 4, 6, 4, 2, 3},           {" window", true, 5, 6, 4, 4, 4, 2},
+            {" documents", true, 5, 5, 4, 4, 4, 0, 3}, {" documents, window, keys before", true, 4, 6, 4, 4, 2, 2, 3}};
+    return {{" causal", true, 75, 75, 6, 2, 24},
+            {" full", false, 37, 90, 2, 2, 17},
+            {" causal, keys before", true, 3, 70, 2, 1, 16},
+            {" causal, long", true, 530, 530, 1, 1, 8},
+            {" of one query, window, grouped", true, 1, 201, 6, 2, 20, 130},
+            {" of one query, grouped", true, 1, 201, 6, 2, 20},
+            {" window of one", true, 70, 70, 2, 2, 5, 1},
+            {" window, keys before", true, 90, 170, 2, 1, 24, 37},
+            {" window beyond all keys", true, 67, 67, 2, 1, 9, 1000},
+            {" window, long", true, 700, 700, 1, 1, 4, 150},
+            {" a document a token", true, 70, 70, 2, 2, 16, 0, 1},
+            {" documents", true, 200, 200, 4, 2, 24, 0, 77},
+            {" documents, long", true, 600, 600, 1, 1, 4, 0, 140},
+            {" documents, window, keys before", true, 130, 190, 2, 1, 33, 50, 66}};
+}
+
 void add_attention(std::vector<Case>& cases, bool large) {
-    struct Kind {
-        std::string name;
-        bool causal;
-        std::int64_t t, s, h, g, d;
-    };
-    const std::vector<Kind> kinds = large ? std::vector<Kind>{{" causal", true, 75, 75, 6, 2, 24},
-                                                              {" full", false, 37, 90, 2, 2, 17},
-                                                              {" causal, keys before", true, 3, 70, 2, 1, 16},
-                                                              {" causal, long", true, 530, 530, 1, 1, 8}}
-                                          : std::vector<Kind>{{" causal", true, 5, 5, 4, 4, 4},
-                                                              {" causal, grouped", true, 3, 4, 8, 4, 2},
-                                                              {" full", false, 4, 6, 4, 2, 3}};
     const std::int64_t b = large ? 3 : kBatch;
-    for (const auto& [name, causal, t, s, h, g, d] : kinds) {
-        const double scale = 1 / std::sqrt(static_cast<double>(d));
-        const Shape q{b, t, h, d}, k{b, s, g, d}, l{b, h, t};
+    for (const AttentionCase& c : attention_cases(large)) {
+        const Shape q{b, c.t, c.h, c.d}, k{b, c.s, c.g, c.d}, l{b, c.h, c.t};
+        const double scale = c.form().scale;
+        std::vector<OperandCase> forward{in(q, "q"), in(k, "k"), in(k, "v")};
+        // lse near its true size, so that probabilities are near theirs.
+        OperandCase lse{normal(l, "lse", std::log(static_cast<double>(c.s)), 0.1), Role::accumulator};
+        std::vector<OperandCase> backward{in(q, "do"), in(q, "q"), in(k, "k"), in(k, "v"), in(q, "o"), lse};
+        if (c.document > 0)
+            for (auto* inputs : {&forward, &backward}) inputs->push_back(documents(b, c.t, c.s, c.document));
         cases.push_back(make(
-            "attention" + name, Attention(causal, scale), {in(q, "q"), in(k, "k"), in(k, "v")}, {out(q), out_sums(l)},
-            [=, causal = causal](const Arrays& a, const Arrays&) {
-                return ref::attention(a[0], a[1], a[2], causal, scale);
+            "attention" + c.name, Attention(c.form()), forward, {out(q), out_sums(l)},
+            [c, scale](const Arrays& a, const Arrays&) {
+                return ref::attention(a[0], a[1], a[2], c.visible(c.document > 0 ? &a[3] : nullptr), scale);
             },
             16));
-        // lse near its true size, so that probabilities are near theirs.
-        OperandCase lse{normal(l, "lse", std::log(static_cast<double>(s)), 0.1), Role::accumulator};
         cases.push_back(make(
-            "attention_backward" + name, AttentionBackward(causal, scale),
-            {in(q, "do"), in(q, "q"), in(k, "k"), in(k, "v"), in(q, "o"), lse}, {out(q), out(k), out(k)},
-            [=, causal = causal](const Arrays& a, const Arrays&) {
-                return ref::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], causal, scale);
+            "attention_backward" + c.name, AttentionBackward(c.form()), backward, {out(q), out(k), out(k)},
+            [c, scale](const Arrays& a, const Arrays&) {
+                const ref::Visible visible = c.visible(c.document > 0 ? &a[6] : nullptr);
+                return ref::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], visible, scale);
             },
             32));
     }
+}
+
+void add_rotary(std::vector<Case>& cases, bool large) {
     const Shape x = large ? Shape{3, 40, 5, 44} : Shape{kBatch, 5, 4, 4};
     cases.push_back(make("rotary", Rotary(10000.0, false, 2), {in(x, "x")}, {out(x)},
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 10000.0, 1, 2)}; }));
@@ -429,6 +483,7 @@ std::vector<Case> all_cases(bool large) {
     add_elementwise(cases, large);
     add_dropout(cases, large);
     add_attention(cases, large);
+    add_rotary(cases, large);
     add_documents(cases, large);
     add_losses(cases, large);
     add_optimizers(cases, large);
@@ -440,7 +495,6 @@ std::vector<Pair> all_pairs() {
     const auto input = [](std::size_t i) { return Source{Source::input, i}; };
     const auto output = [](std::size_t i) { return Source{Source::output, i}; };
     const Source dy{Source::gradient, 0};
-    const double attention_scale = 1 / std::sqrt(4.0);
     const auto ignore = static_cast<std::int64_t>(kIgnore);
     std::vector<Pair> pairs{
         {named(cases, "nn"),
@@ -476,13 +530,11 @@ std::vector<Pair> all_pairs() {
         {named(cases, "cross_entropy"),
          {back(CrossEntropyBackward(0.25, ignore), {dy, input(0), output(1), input(1)}, {0})}},
     };
-    const auto attention_back = [&](bool causal, double scale) {
-        return std::vector<Backward>{back(AttentionBackward(causal, scale),
-                                          {dy, input(0), input(1), input(2), output(0), output(1)}, {0, 1, 2})};
-    };
-    pairs.push_back({named(cases, "attention causal"), attention_back(true, attention_scale)});
-    pairs.push_back({named(cases, "attention causal, grouped"), attention_back(true, 1 / std::sqrt(2.0))});
-    pairs.push_back({named(cases, "attention full"), attention_back(false, 1 / std::sqrt(3.0))});
+    for (const AttentionCase& c : attention_cases(false)) {
+        std::vector<Source> inputs{dy, input(0), input(1), input(2), output(0), output(1)};
+        if (c.document > 0) inputs.push_back(input(3));
+        pairs.push_back({named(cases, "attention" + c.name), {back(AttentionBackward(c.form()), inputs, {0, 1, 2})}});
+    }
     return pairs;
 }
 

@@ -63,9 +63,9 @@ TEST_P(Extremes, AttentionOfLargeScores) {
             k[s] = static_cast<double>(s);
             v[s] = static_cast<double>(s + 1);
         }
-        const auto out =
-            results(Attention(false, 1), {{Array({1, 1, 1, 1}, q), GetParam()}, {k, GetParam()}, {v, GetParam()}},
-                    {{Array({1, 1, 1, 1}), GetParam()}, {Array({1, 1, 1}), GetParam()}});
+        const auto out = results(Attention({.scale = 1, .causal = false}),
+                                 {{Array({1, 1, 1, 1}, q), GetParam()}, {k, GetParam()}, {v, GetParam()}},
+                                 {{Array({1, 1, 1, 1}), GetParam()}, {Array({1, 1, 1}), GetParam()}});
         EXPECT_NEAR(out[0][0], q > 0 ? 200 : 1, 1e-4);
         EXPECT_NEAR(out[1][0], q > 0 ? 30 * 199 : 0, 1e-3);
     }
@@ -119,7 +119,8 @@ TEST_P(Extremes, WhatIsNotANumberComesThrough) {
         const Shape heads{1, 40, 1, 1};
         Array k(heads, 1);
         k[at] = kNaN;
-        const auto o = results(Attention(false, 1), {{Array({1, 1, 1, 1}, 1), t}, {k, t}, {Array(heads, 1), t}},
+        const auto o = results(Attention({.scale = 1, .causal = false}),
+                               {{Array({1, 1, 1, 1}, 1), t}, {k, t}, {Array(heads, 1), t}},
                                {{Array({1, 1, 1, 1}), t}, {Array({1, 1, 1}), t}});
         EXPECT_TRUE(std::isnan(o[0][0])) << at;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 
 #include "kernels/optimizer.h"
 #include "tensors.h"
@@ -126,28 +127,31 @@ inline double at(const Array& x, std::int64_t b, std::int64_t t, std::int64_t h,
     return x[((b * x.shape[1] + t) * x.shape[2] + h) * x.shape[3] + d];
 }
 
-inline Probabilities probabilities(const Array& q, const Array& k, bool causal, double scale) {
+// Whether query t of sample b sees key s.
+using Visible = std::function<bool(std::int64_t b, std::int64_t t, std::int64_t s)>;
+
+inline Probabilities probabilities(const Array& q, const Array& k, const Visible& sees, double scale) {
     const std::int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], S = k.shape[1], G = k.shape[2];
     Probabilities out{Array({B, H, T, S}), Array({B, H, T})};
     for (std::int64_t row = 0; row < B * H * T; ++row) {
         const std::int64_t b = row / (H * T), h = row / T % H, t = row % T;
-        const std::int64_t visible = causal ? t + S - T + 1 : S;
         double sum = 0;
-        for (std::int64_t s = 0; s < visible; ++s) {
+        for (std::int64_t s = 0; s < S; ++s) {
+            if (!sees(b, t, s)) continue;
             double score = 0;
             for (std::int64_t d = 0; d < D; ++d) score += scale * at(q, b, t, h, d) * at(k, b, s, h / (H / G), d);
             out.p[row * S + s] = std::exp(score);
             sum += out.p[row * S + s];
         }
-        for (std::int64_t s = 0; s < visible; ++s) out.p[row * S + s] /= sum;
+        for (std::int64_t s = 0; s < S; ++s) out.p[row * S + s] /= sum;
         out.lse[row] = std::log(sum);
     }
     return out;
 }
 
-inline Arrays attention(const Array& q, const Array& k, const Array& v, bool causal, double scale) {
+inline Arrays attention(const Array& q, const Array& k, const Array& v, const Visible& sees, double scale) {
     const std::int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], S = k.shape[1], G = k.shape[2];
-    const auto [p, lse] = probabilities(q, k, causal, scale);
+    const auto [p, lse] = probabilities(q, k, sees, scale);
     Array o(q.shape);
     for (std::int64_t i = 0; i < B * T * H; ++i) {
         const std::int64_t b = i / (T * H), t = i / H % T, h = i % H;
@@ -160,14 +164,15 @@ inline Arrays attention(const Array& q, const Array& k, const Array& v, bool cau
 
 // With exp(score - lse) from the lse that is given, as the kernel has it.
 inline Arrays attention_backward(const Array& dout, const Array& q, const Array& k, const Array& v, const Array& o,
-                                 const Array& lse, bool causal, double scale) {
+                                 const Array& lse, const Visible& sees, double scale) {
     const std::int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], S = k.shape[1], G = k.shape[2];
     Arrays out{Array(q.shape), Array(k.shape), Array(v.shape)};
     for (std::int64_t row = 0; row < B * H * T; ++row) {
         const std::int64_t b = row / (H * T), h = row / T % H, t = row % T, g = h / (H / G);
         double delta = 0;
         for (std::int64_t d = 0; d < D; ++d) delta += at(dout, b, t, h, d) * at(o, b, t, h, d);
-        for (std::int64_t s = 0; s < (causal ? t + S - T + 1 : S); ++s) {
+        for (std::int64_t s = 0; s < S; ++s) {
+            if (!sees(b, t, s)) continue;
             double score = 0, dp = 0;
             for (std::int64_t d = 0; d < D; ++d) {
                 score += scale * at(q, b, t, h, d) * at(k, b, s, g, d);

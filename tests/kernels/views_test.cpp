@@ -33,10 +33,10 @@ TEST(Views, AttentionAndRotaryAndCastTakeStridedOperands) {
     const Array lse({2, 4, 21});
     for (DType t : {DType::f64, DType::f32, DType::bf16}) {
         const DType a = t == DType::bf16 ? DType::f32 : t;
-        expect_same_bits(Attention(true, 0.2), {normal(q, "q"), normal(k, "k"), normal(k, "v")}, {Array(q), lse},
+        expect_same_bits(Attention({.scale = 0.2}), {normal(q, "q"), normal(k, "k"), normal(k, "v")}, {Array(q), lse},
                          {t, t, t, t, a}, {4, 3, 40, 1, 0});
         expect_same_bits(
-            AttentionBackward(true, 0.2),
+            AttentionBackward({.scale = 0.2}),
             {normal(q, "do"), normal(q, "q"), normal(k, "k"), normal(k, "v"), normal(q, "o"), normal(lse.shape, "l")},
             {Array(q), Array(k), Array(k)}, {t, t, t, t, t, a, t, t, t}, {5, 4, 3, 40, 1, 0, 2, 7, 11});
         expect_same_bits(Rotary(1e4), {normal(q, "x")}, {Array(q)}, {t, t}, {3, 9});
@@ -65,7 +65,7 @@ TEST(Views, PackedQueriesKeysAndValuesAreSlicesOfOneTensor) {
     }
     dense_out.emplace_back(Array(one), DType::f32);
     dense_out.emplace_back(Array({2, 4, 9}), DType::f32);
-    const Attention attention(true, 0.3);
+    const Attention attention({.scale = 0.3});
     launch(attention, parts, dense_out);
     const std::vector<View> out{o.view(), lse.view()};
     std::vector<float> workspace(static_cast<std::size_t>(attention.workspace_bytes(slices, out)) / 4 + 16);

@@ -1,0 +1,107 @@
+// Attention as functions of the tape: every mask reaches forward and backward, packed and apart. The kernels themselves
+// are judged in tests/kernels.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <utility>
+
+#include "engine/functions.h"
+#include "ranks.h"
+
+namespace cleave {
+namespace {
+
+constexpr std::int64_t kSamples = 2, kTokens = 5, kHeads = 2, kKeyHeads = 1, kChannels = 3;
+
+double number(std::int64_t index, int salt) {
+    return std::sin(static_cast<double>(index * 37 + salt * 101));
+}
+
+Tensor operand(Engine& engine, const Shape& shape, int salt) {
+    return test::tensor_from(engine, shape, {}, [salt](std::int64_t index) { return number(index, salt); });
+}
+
+// A window, documents (which begin at 0 and 3, and at 0, 1 and 4), neither, both.
+std::vector<AttentionMask> masks(Engine& engine) {
+    const std::vector<std::int32_t> first{0, 0, 0, 3, 3, 0, 1, 1, 1, 4};
+    const Tensor documents = engine.alloc("first", {kSamples, kTokens}, {}, DType::i32, MemoryKind::activations);
+    engine.write(documents, std::as_bytes(std::span(first)));
+    return {{}, {2, {}}, {0, documents}, {3, documents}};
+}
+
+using Function = std::function<Tensor(Tape&)>;
+
+std::vector<double> forward(Engine& engine, const Function& function) {
+    Tape tape(engine, false);
+    const Tensor y = function(tape);
+    return {test::data_of(y), test::data_of(y) + y.view().elements()};
+}
+
+double weighted(const std::vector<double>& y) {
+    double sum = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * number(static_cast<std::int64_t>(i), 9);
+    return sum;
+}
+
+// The gradient that the tape gives `x` for the loss weighted(function) is its central difference.
+void expect_gradient(Engine& engine, const Tensor& x, const Function& function) {
+    Tape tape(engine);
+    tape.watch(x);
+    const Tensor y = function(tape);
+    tape.backward_from(y, operand(engine, y.shape(), 9));
+    const Tensor gradient = tape.gradient_of(x);
+    for (std::int64_t i = 0; i < x.view().elements(); ++i) {
+        double& element = test::data_of(x)[i];
+        const double kept = element, step = 1e-5;
+        element = kept + step;
+        const double above = weighted(forward(engine, function));
+        element = kept - step;
+        const double below = weighted(forward(engine, function));
+        element = kept;
+        ASSERT_NEAR(test::data_of(gradient)[i], (above - below) / (2 * step), 1e-8) << x.name() << " at " << i;
+    }
+}
+
+TEST(AttentionFunctions, GradientsUnderEveryMask) {
+    test::on_ranks(Mesh({{"dp", 1}}), [](CpuEngine& engine) {
+        const Tensor q = operand(engine, {kSamples, kTokens, kHeads, kChannels}, 1);
+        const Tensor k = operand(engine, {kSamples, kTokens, kKeyHeads, kChannels}, 2);
+        const Tensor v = operand(engine, {kSamples, kTokens, kKeyHeads, kChannels}, 3);
+        const Tensor qkv = operand(engine, {kSamples, kTokens, 3, kHeads, kChannels}, 4);
+        for (const AttentionMask& mask : masks(engine)) {
+            const Function apart = [&](Tape& tape) { return attention(tape, q, k, v, "attention", mask); };
+            for (const Tensor& x : {q, k, v}) expect_gradient(engine, x, apart);
+            expect_gradient(engine, qkv, [&](Tape& tape) { return attention_packed(tape, qkv, "attention", mask); });
+        }
+    });
+}
+
+// A query's output depends on the values of exactly the keys that its mask leaves.
+TEST(AttentionFunctions, TheMaskDecidesWhatAQuerySees) {
+    test::on_ranks(Mesh({{"dp", 1}}), [](CpuEngine& engine) {
+        const Shape shape{kSamples, kTokens, 1, 1};
+        const Tensor q = operand(engine, shape, 1), k = operand(engine, shape, 2), v = operand(engine, shape, 3);
+        const auto all = masks(engine);
+        const std::vector<std::vector<int>> begins{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+                                                   {0, 0, 1, 2, 3, 0, 0, 1, 2, 3},
+                                                   {0, 0, 0, 3, 3, 0, 1, 1, 1, 4},
+                                                   {0, 0, 0, 3, 3, 0, 1, 1, 1, 4}};
+        for (std::size_t m = 0; m < all.size(); ++m) {
+            const Function function = [&](Tape& tape) { return attention(tape, q, k, v, "attention", all[m]); };
+            const auto before = forward(engine, function);
+            for (std::int64_t key = 0; key < kSamples * kTokens; ++key) {
+                const double kept = std::exchange(test::data_of(v)[key], 7.0);
+                const auto after = forward(engine, function);
+                test::data_of(v)[key] = kept;
+                for (std::int64_t query = 0; query < kSamples * kTokens; ++query) {
+                    const auto i = static_cast<std::size_t>(query);
+                    const bool sees = query / kTokens == key / kTokens && key <= query && key % kTokens >= begins[m][i];
+                    EXPECT_EQ(after[i] != before[i], sees) << "mask " << m << ", query " << query << ", key " << key;
+                }
+            }
+        }
+    });
+}
+
+}  // namespace
+}  // namespace cleave
