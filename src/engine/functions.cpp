@@ -94,6 +94,13 @@ Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_
     return y;
 }
 
+Tensor add_document_positions(Tape& tape, const Tensor& x, const Tensor& first_visible, Parameter& table,
+                              std::string_view name) {
+    const Tensor positions = tape.engine().create(kernels::DocumentPositions{}, {first_visible},
+                                                  {"positions", first_visible.shape(), first_visible.dtype()});
+    return add(tape, x, embedding(tape, positions, table, "position embedding"), name);
+}
+
 Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon,
                   std::string_view name) {
     Engine& engine = tape.engine();

@@ -24,6 +24,9 @@ Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string
 // x [b t c] + row first_position + t of table [p c]
 Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name,
                      std::int64_t first_position = 0);
+// x [b t c] + row t - first_visible[b t] of table: positions begin anew with each document (AttentionMask).
+Tensor add_document_positions(Tape& tape, const Tensor& x, const Tensor& first_visible, Parameter& table,
+                              std::string_view name);
 
 Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name);
 // Also of each head's channels, x [b t h d] and gain [d]: all heads share the gain, which is R along an axis that cuts

@@ -15,7 +15,8 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
         counted += unmasked_labels(samples);
         Tape tape(engine, false);
         const Tensor loss = model.loss(tape, write_samples(engine, model, "tokens", samples.tokens),
-                                       write_samples(engine, model, "labels", samples.labels), scale);
+                                       write_samples(engine, model, "labels", samples.labels), scale,
+                                       write_context(engine, model, samples));
         if (sum)
             engine.launch(kernels::Accumulate{}, {loss}, {sum});
         else

@@ -273,6 +273,8 @@ Json hugging_face_config(const ModelConfig& m, DType stored) {
             "model.qkv_bias and model.qk_norm: found both; no architecture of Hugging Face has both: Qwen2 has the "
             "first, "
             "Qwen3 the second, Llama neither");
+    if (m.window != 0)
+        throw UserError("model.window: found {}; accepted: 0. Windows are not written to a config.json", m.window);
     Json json{{"architectures", Json(Json::Array{at->name})}, {"model_type", at->model_type}};
     if (m.family == Family::gpt2)
         set_gpt2(json, m);

@@ -33,6 +33,13 @@ Tensor write_samples(Engine& engine, const Transformer& model, std::string_view 
     return tensor;
 }
 
+SequenceContext write_context(Engine& engine, const Transformer& model, const Samples& samples) {
+    SequenceContext context;
+    if (!samples.first_visible.empty())
+        context.first_visible = write_samples(engine, model, "first visible", samples.first_visible);
+    return context;
+}
+
 std::int64_t unmasked_labels(const Samples& samples) {
     return std::count_if(samples.labels.begin(), samples.labels.end(),
                          [](std::int32_t label) { return label != kIgnoredLabel; });
@@ -71,7 +78,7 @@ void TrainStep::forward(const Samples& samples, int microbatch, double scale) {
     const Tensor labels = write_samples(engine_, model_, "labels", samples.labels);
     auto tape = std::make_unique<Tape>(engine_, true, job_.recompute);
     tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples.first_row});
-    Loss loss = model_.losses(*tape, tokens, labels, scale, job_.train.z_loss);
+    Loss loss = model_.losses(*tape, tokens, labels, scale, job_.train.z_loss, write_context(engine_, model_, samples));
     add_to(engine_, loss.cross_entropy, loss_sum_, "loss sum");
     if (loss.z_loss) add_to(engine_, loss.z_loss, z_loss_sum_, "z-loss sum");
     in_flight_.push_back({microbatch, std::move(tape), std::move(loss.objective)});

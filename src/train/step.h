@@ -83,5 +83,7 @@ std::int64_t sum_over_batch(Engine& engine, const Layout& tokens, std::int64_t c
 // This rank's rows of token ids or labels as a tensor of the global batch.
 Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,
                      std::span<const std::int32_t> host);
+// What the model must know of these rows beside their tokens.
+SequenceContext write_context(Engine& engine, const Transformer& model, const Samples& samples);
 
 }  // namespace cleave

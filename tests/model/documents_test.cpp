@@ -205,5 +205,27 @@ TEST(Window, SeesItsLastTokensAlone) {
         }
 }
 
+// A token at a time, as text is generated.
+TEST(Window, HoldsForTokensBehindACache) {
+    for (test::Variant variant : {test::Variant::gpt2, test::Variant::llama}) {
+        const ModelConfig config = config_of(variant, 3);
+        test::on_one_rank([&](CpuEngine& engine) {
+            Fixture fixture(engine, config);
+            const Document document = documents(config)[2][0];
+            const std::vector<double> all = fixture.logits(fixture.ids(document.tokens, kContext));
+            KeyValueCache cache(engine, kContext);
+            std::size_t at = 0;
+            for (std::int64_t t = 0; t < kContext; ++t) {
+                SequenceContext context;
+                context.first_position = t;
+                context.cache = &cache;
+                const std::vector<std::int32_t> token{document.tokens[static_cast<std::size_t>(t)]};
+                for (double logit : fixture.logits(fixture.ids(token, 1), context))
+                    EXPECT_NEAR(logit, all[at++], 1e-12);
+            }
+        });
+    }
+}
+
 }  // namespace
 }  // namespace cleave

@@ -159,6 +159,9 @@ TEST(HuggingFaceConfig, BothPartsOfQwenTogetherHaveNoArchitecture) {
     model.family = Family::llama;
     model.qkv_bias = model.qk_norm = true;
     EXPECT_THAT(user_error([&] { hugging_face_config(model, DType::f32); }), HasSubstr("no architecture"));
+    model.qk_norm = false;
+    model.window = 8;
+    EXPECT_THAT(user_error([&] { hugging_face_config(model, DType::f32); }), HasSubstr("model.window: found 8"));
 }
 
 }  // namespace
