@@ -143,7 +143,9 @@ void add_data(std::vector<Key>& keys, Job::Data& d) {
                      &d.train_fraction, kInside01, announce},
                     {"data.mask",
                      "which tokens are labels: a file of one byte a token, 1 = a label, 0 = none (it is read, and "
-                     "neither learnt nor evaluated); for a token file, or a text of bytes. Empty = every token is one",
+                     "neither learnt nor evaluated); for a token file, or a text of bytes. Empty = every token is one. "
+                     "In a run file it is relative to that file's "
+                     "folder",
                      &d.mask, kAny, accept},
                     {"data.separate_documents",
                      "sequences hold several documents, and attention stays within each: positions begin anew, the "

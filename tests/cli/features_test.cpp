@@ -74,6 +74,21 @@ TEST_F(SlowFeaturesTest, TheDryRunCountsTheDocumentsToo) {
               *Json::parse(dry.out, "dry run").find("ranks")->items()->front().find("peak_bytes"));
 }
 
+TEST_F(SlowFeaturesTest, UpdatesThatAreLostAreSaidOnce) {
+    const Words sets{"--set", "train.steps=6",      "--set", "train.count_underflow=true", "--set", "train.lr=1e-20",
+                     "--set", "train.min_lr=1e-20", "--set", "train.weight_decay=0"};
+    const Result result = run(train("run", sets));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto first = result.err.find("an update too small to change them in f32");
+    ASSERT_NE(first, std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("an update too small", first + 1), std::string::npos) << result.err;
+    for (const Json& line : read_metrics(folder_ / "run" / "metrics.jsonl"))
+        if (line.find("loss") != nullptr) {
+            EXPECT_GT(*line.find("updates_lost")->integer(), 10000);
+            EXPECT_EQ(line.find("updates_waiting"), nullptr) << "f32 has no other copy";
+        }
+}
+
 // Optimizer states and reductions in low precision are not to happen unnoticed.
 TEST_F(SlowFeaturesTest, TheStartSaysInWhichDTypesThingsAreComputedAndSummed) {
     for (const auto& [dtype, sums] : {std::pair{"f64", "f64"}, {"f32", "f32"}, {"bf16", "f32"}}) {
