@@ -139,6 +139,8 @@ void memory_bound(DType t, std::int64_t rows, std::int64_t width) {
     line("adamw", AdamW(1e-3, 0.9, 0.99, 1e-8, 0.1, 1, 10), {xa}, {xa, xa, xa});
     line("adamw with copy", AdamW(1e-3, 0.9, 0.99, 1e-8, 0.1, 1, 10, true), {xa},
          {xa, xa, xa, {{rows, width}, DType::bf16}});
+    line("adamw with copy, counting", AdamW(1e-3, 0.9, 0.99, 1e-8, 0.1, 1, 10, true, true), {xa},
+         {xa, xa, xa, {{rows, width}, DType::bf16}, {{kUpdateCounts}, DType::f64}});
     line("embedding", Embedding{}, {{{rows}, DType::i32}, {{65, width}, t}}, {x});
     line("embedding_backward", EmbeddingBackward{}, {{{rows}, DType::i32}, x}, {{{65, width}, a}});
     const Operand x4{{1, rows, width / 32, 32}, t};

@@ -74,7 +74,7 @@ class TrainCommand : public Command {
     // Training reads the text once, later; where there are problems anyway, those of the text are told with them.
     static std::vector<std::string> all_problems(const RunFile& file, int ranks) {
         std::vector<std::string> problems = check(file.job, ranks);
-        if ((problems.empty() && file.problems.empty()) || text_problem(file.job.data)) return problems;
+        if ((problems.empty() && file.problems.empty()) || !data_problems(file.job.data).empty()) return problems;
         try {
             const Dataset dataset = Dataset::open(file.job.data, std::nullopt);
             return check(file.job, ranks, &dataset);

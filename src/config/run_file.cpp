@@ -39,8 +39,8 @@ std::string kind_of(const toml::node& node) {
 }
 
 // The files and folders that a job reads.
-std::array<std::string*, 3> files_of(Job& job) {
-    return {&job.data.path, &job.data.tokenizer_file, &job.weights};
+std::array<std::string*, 4> files_of(Job& job) {
+    return {&job.data.path, &job.data.tokenizer_file, &job.data.mask, &job.weights};
 }
 
 class Reader {

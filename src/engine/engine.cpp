@@ -111,9 +111,7 @@ Signature::Result checked_rule(const kernels::Kernel& kernel, std::span<const Te
 
 }  // namespace
 
-void Engine::launch(const kernels::Kernel& kernel, Tensors inputs, Tensors outputs) {
-    const std::span<const Tensor> in(inputs.begin(), inputs.size());
-    const std::span<const Tensor> out(outputs.begin(), outputs.size());
+void Engine::launch(const kernels::Kernel& kernel, std::span<const Tensor> in, std::span<const Tensor> out) {
     const auto rule = checked_rule(kernel, in, mesh_);
     CLEAVE_CHECK(rule.outputs.size() == out.size(), "kernel {} has {} outputs", kernel.name(), rule.outputs.size());
     for (std::size_t i = 0; i < out.size(); ++i)

@@ -58,7 +58,10 @@ class Engine {
 
     using Tensors = std::initializer_list<Tensor>;
     // Into tensors that exist: their layouts must be those that the kernel's rule gives.
-    void launch(const kernels::Kernel& kernel, Tensors inputs, Tensors outputs);
+    void launch(const kernels::Kernel& kernel, Tensors inputs, Tensors outputs) {
+        launch(kernel, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()));
+    }
+    void launch(const kernels::Kernel& kernel, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
     // Into new tensors, whose layouts come from the rule.
     std::vector<Tensor> create(const kernels::Kernel& kernel, Tensors inputs,
                                std::initializer_list<OutputSpec> outputs);

@@ -94,6 +94,13 @@ Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_
     return y;
 }
 
+Tensor add_document_positions(Tape& tape, const Tensor& x, const Tensor& first_visible, Parameter& table,
+                              std::string_view name) {
+    const Tensor positions = tape.engine().create(kernels::DocumentPositions{}, {first_visible},
+                                                  {"positions", first_visible.shape(), first_visible.dtype()});
+    return add(tape, x, embedding(tape, positions, table, "position embedding"), name);
+}
+
 Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon,
                   std::string_view name) {
     Engine& engine = tape.engine();
@@ -247,16 +254,26 @@ Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& fre
 }
 
 Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name) {
+    return cross_entropy(tape, logits, labels, scale, 0, name).objective;
+}
+
+Loss cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, double z_loss,
+                   std::string_view name) {
     Engine& engine = tape.engine();
     const Shape rows = labels.shape();
     const DType sums = accumulator_of(logits.dtype());
     auto outputs = engine.create(kernels::CrossEntropy{scale, kIgnoredLabel}, {logits, labels},
                                  {{name, {}, sums}, {"log-sum-exp", rows, sums}});
-    Tensor loss = outputs[0];
+    const Tensor& lse = outputs[1];
+    Loss loss{outputs[0], outputs[0], {}};
+    if (z_loss != 0) {
+        loss.z_loss = engine.create(kernels::ZLoss{z_loss * scale, kIgnoredLabel}, {lse, labels}, {"z-loss", {}, sums});
+        loss.objective = engine.create(kernels::Add{}, {loss.cross_entropy, loss.z_loss}, {"objective", {}, sums});
+    }
     if (!tape.recording()) return loss;
-    tape.record({loss}, [&tape, &engine, scale, logits, labels, lse = outputs[1]](Gradients gradients) {
+    tape.record({loss.objective}, [&tape, &engine, scale, z_loss, logits, labels, lse](Gradients gradients) {
         Tensor in_place = logits.relabelled(logits.layout().dual());
-        engine.launch(kernels::CrossEntropyBackward{scale, kIgnoredLabel}, {gradients[0], logits, lse, labels},
+        engine.launch(kernels::CrossEntropyBackward{scale, kIgnoredLabel, z_loss}, {gradients[0], logits, lse, labels},
                       {in_place});
         tape.add_gradient(Tape::ref(logits), std::move(in_place));
     });

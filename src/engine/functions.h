@@ -24,6 +24,9 @@ Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string
 // x [b t c] + row first_position + t of table [p c]
 Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_view name,
                      std::int64_t first_position = 0);
+// x [b t c] + row t - first_visible[b t] of table: positions begin anew with each document (AttentionMask).
+Tensor add_document_positions(Tape& tape, const Tensor& x, const Tensor& first_visible, Parameter& table,
+                              std::string_view name);
 
 Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias, double epsilon, std::string_view name);
 // Also of each head's channels, x [b t h d] and gain [d]: all heads share the gain, which is R along an axis that cuts
@@ -65,6 +68,16 @@ Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, 
 // The backward overwrites the logits: nothing may read them after it.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name);
+
+// The same with the z-loss of PaLM (kernels/loss.h): z_loss x scale x the sum of the squared log-sum-exp over the
+// labels that are counted.
+struct Loss {
+    Tensor objective;  // what has a gradient: both of
+    Tensor cross_entropy;
+    Tensor z_loss;  // empty where the coefficient is 0
+};
+Loss cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, double z_loss,
+                   std::string_view name);
 
 // `block`, a part of the program from one tensor to one, keeping only x where the tape recomputes in full: its backward
 // runs it again and records it then. `parameters`: all that it uses, once each.

@@ -161,4 +161,20 @@ void AddPositionsBackward::run(Views inputs, Views outputs, void*) const {
     });
 }
 
+void DocumentPositions::run(Views inputs, Views outputs, void*) const {
+    expect_count(*this, inputs, 1, outputs, 1);
+    const View& first = inputs[0];
+    CLEAVE_CHECK(first.shape.rank() == 2, "documents of a tensor {}", to_string(first.shape));
+    expect(first, first.shape, DType::i32);
+    expect(outputs[0], first.shape, DType::i32);
+    const auto* from = first.as<std::int32_t>();
+    auto* to = outputs[0].as<std::int32_t>();
+    const std::int64_t steps = first.shape[1];
+    for (std::int64_t i = 0; i < first.elements(); ++i) {
+        const auto t = static_cast<std::int32_t>(first.offset[1] + i % steps);
+        CLEAVE_CHECK(from[i] >= 0 && from[i] <= t, "the document of token {} begins at {}", t, from[i]);
+        to[i] = t - from[i];
+    }
+}
+
 }  // namespace cleave::kernels

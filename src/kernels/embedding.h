@@ -36,4 +36,10 @@ struct AddPositionsBackward : Declared<"add_positions_backward", "dy[b t c] -> d
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
+// positions[b t] (i32) = t - first[b t], t the global index: where a token stands in its document, which begins at
+// `first`.
+struct DocumentPositions : Declared<"document_positions", "#first[b t] -> positions[b t]"> {
+    void run(Views inputs, Views outputs, void* workspace) const override;
+};
+
 }  // namespace cleave::kernels

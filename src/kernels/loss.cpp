@@ -71,6 +71,29 @@ void CrossEntropy::run(Views inputs, Views outputs, void*) const {
     });
 }
 
+Cost ZLoss::cost(Views inputs, Views) const {
+    return {2 * static_cast<double>(inputs[0].elements()), static_cast<double>(inputs[0].bytes() + inputs[1].bytes())};
+}
+
+void ZLoss::run(Views inputs, Views outputs, void*) const {
+    expect_count(*this, inputs, 2, outputs, 1);
+    const View& lse = inputs[0];
+    expect_dense(lse);
+    expect(inputs[1], lse.shape, DType::i32);
+    expect(outputs[0], Shape{}, lse.dtype);
+    const std::int32_t* labels = inputs[1].as<std::int32_t>();
+    const auto sum_squares = [&]<class A>(A) {
+        double sum = 0;
+        for (std::int64_t r = 0; r < lse.elements(); ++r) {
+            const auto value = static_cast<double>(lse.as<A>()[r]);
+            if (labels[r] != ignore) sum += value * value;
+        }
+        *outputs[0].as<A>() = static_cast<A>(scale * sum);
+    };
+    CLEAVE_CHECK(lse.dtype == DType::f32 || lse.dtype == DType::f64, "a log-sum-exp in {}", name_of(lse.dtype));
+    lse.dtype == DType::f64 ? sum_squares(double{}) : sum_squares(float{});
+}
+
 void CrossEntropyBackward::run(Views inputs, Views outputs, void*) const {
     expect_count(*this, inputs, 4, outputs, 1);
     const View& logits = inputs[1];
@@ -85,6 +108,7 @@ void CrossEntropyBackward::run(Views inputs, Views outputs, void*) const {
     dispatch_float(logits.dtype, [&]<class T>(T) {
         using A = accumulator_t<T>;
         const A factor = *inputs[0].as<A>() * static_cast<A>(scale);
+        const A slope = static_cast<A>(2 * z_loss);
         const T* x = logits.as<T>();
         const A* lse = inputs[2].as<A>();
         T* dx = outputs[0].as<T>();
@@ -96,12 +120,14 @@ void CrossEntropyBackward::run(Views inputs, Views outputs, void*) const {
                     continue;
                 }
                 expect_label(labels[r], width);
+                const A weight = 1 + slope * lse[r];
+                const A weighted = factor * weight;
                 // Read before the row is overwritten, where both are one storage; 1 is subtracted before rounding.
                 const A at_label = static_cast<A>(x[r * width + labels[r]]);
                 for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
-                    store(out + i, factor * exp(load(x + r * width + i, count) - lse[r]), count);
+                    store(out + i, weighted * exp(load(x + r * width + i, count) - lse[r]), count);
                 });
-                out[labels[r]] = static_cast<T>(factor * (exp(splat(at_label - lse[r]))[0] - 1));
+                out[labels[r]] = static_cast<T>(factor * (weight * exp(splat(at_label - lse[r]))[0] - 1));
             }
         });
     });

@@ -1,10 +1,12 @@
 // Cross entropy of logits[r, v] and labels[r] (i32); rows with label `ignore` count nothing.
 //   lse[r] = log sum over v of exp(logits[r, v])
 //   loss = scale * sum over the other rows of (lse[r] - logits[r, label])
-//   dlogits[r, v] = dloss scale (exp(logits[r, v] - lse[r]) - [v = label])
-// loss (a scalar), dloss and lse have the accumulator's dtype of logits and dlogits. Everything is dense; dlogits may
-// be the storage of logits. The loss is summed over rows in ascending order, in f64. A label outside [0, v) other than
-// `ignore` is a broken invariant.
+//   z = scale * sum over the other rows of lse[r]^2    (the z-loss of PaLM, Chowdhery et al. 2022, section 5)
+//   dlogits[r, v] = dloss scale ((1 + 2 z_loss lse[r]) exp(logits[r, v] - lse[r]) - [v = label])
+// the gradient of loss + z_loss z, where z has loss's scale.
+// loss and z (scalars), dloss and lse have the accumulator's dtype of logits and dlogits. Everything is dense; dlogits
+// may be the storage of logits. loss and z are summed over rows in ascending order, in f64. A label outside [0, v)
+// other than `ignore` is a broken invariant.
 #pragma once
 
 #include "kernels/kernel.h"
@@ -20,11 +22,22 @@ struct CrossEntropy : Declared<"cross_entropy", "~logits[r.. v!] #labels[r..] ->
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-struct CrossEntropyBackward
-    : Declared<"cross_entropy_backward", "dloss[] ~logits[r.. v!] ~lse[r..] #labels[r..] -> dlogits[r.. v!]", 16> {
-    explicit CrossEntropyBackward(double scale_, std::int64_t ignore_ = -100) : scale(scale_), ignore(ignore_) {}
+struct ZLoss : Declared<"z_loss", "~lse[r..] #labels[r..] -> z[]"> {
+    explicit ZLoss(double scale_, std::int64_t ignore_ = -100) : scale(scale_), ignore(ignore_) {}
     double scale;
     std::int64_t ignore;
+
+    Cost cost(Views inputs, Views outputs) const override;
+    void run(Views inputs, Views outputs, void* workspace) const override;
+};
+
+struct CrossEntropyBackward
+    : Declared<"cross_entropy_backward", "dloss[] ~logits[r.. v!] ~lse[r..] #labels[r..] -> dlogits[r.. v!]", 16> {
+    explicit CrossEntropyBackward(double scale_, std::int64_t ignore_ = -100, double z_loss_ = 0)
+        : scale(scale_), ignore(ignore_), z_loss(z_loss_) {}
+    double scale;
+    std::int64_t ignore;
+    double z_loss;
 
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

@@ -18,6 +18,9 @@ namespace cleave {
 struct SequenceContext {
     std::int64_t first_position = 0;  // of the first token: how many of the sequence come before it
     KeyValueCache* cache = nullptr;   // with the keys and values of those; without one there are none
+    // i32 [b t], where the document of each token begins in its row; none: the row is one document. For a whole
+    // sequence alone. Rotary positions are relative and need not begin anew; learned ones do.
+    Tensor first_visible;
 };
 
 class Block {

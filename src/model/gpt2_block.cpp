@@ -11,6 +11,7 @@ class Gpt2Block final : public Block {
         : prefix_(prefix),
           epsilon_(c.norm_epsilon),
           dropout_{c.dropout, c.keep_dropout_masks},
+          window_(c.window),
           ln_1_gain_(make_gain(prefix + "ln_1.weight", c.width, at)),
           ln_1_bias_(make_bias(prefix + "ln_1.bias", {c.width}, at)),
           qkv_(make_weight(prefix + "attn.c_attn.weight", {c.width, 3, c.heads, c.head_channels()}, at,
@@ -49,11 +50,12 @@ class Gpt2Block final : public Block {
     }
 
     Tensor attend(Tape& tape, const Tensor& qkv, const SequenceContext& context) {
-        if (context.cache == nullptr) return attention_packed(tape, qkv, "attention");
+        const AttentionMask mask{window_, context.first_visible};
+        if (context.cache == nullptr) return attention_packed(tape, qkv, "attention", mask);
         constexpr int kPacked = 2;  // the dim that holds q, k and v
         const auto seen =
             context.cache->extend(prefix_, context.first_position, qkv.select(kPacked, 1), qkv.select(kPacked, 2));
-        return attention(tape, qkv.select(kPacked, 0), seen.keys, seen.values, "attention");
+        return attention(tape, qkv.select(kPacked, 0), seen.keys, seen.values, "attention", mask);
     }
 
     Tensor mlp_branch(Tape& tape, const Tensor& x) {
@@ -65,6 +67,7 @@ class Gpt2Block final : public Block {
     std::string prefix_;
     double epsilon_;
     DropoutOptions dropout_;
+    std::int64_t window_;
     Parameter ln_1_gain_, ln_1_bias_;
     Parameter qkv_, qkv_bias_;
     Parameter out_, out_bias_;

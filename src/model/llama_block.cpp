@@ -14,6 +14,7 @@ class LlamaBlock final : public Block {
         : prefix_(prefix),
           epsilon_(c.norm_epsilon),
           dropout_{c.dropout, c.keep_dropout_masks},
+          window_(c.window),
           frequencies_(c.rotary),
           attention_gain_(make_gain(prefix + "input_layernorm.weight", c.width, at)),
           q_(make_projection(prefix + "self_attn.q_proj", c.heads, c, at)),
@@ -83,7 +84,7 @@ class LlamaBlock final : public Block {
         KeyValueCache::KeysAndValues seen{normed_and_rotated(tape, normed, k_, first, "k", "k norm", "k rotated"),
                                           project(tape, normed, v_, "v")};  // [b t g d]
         if (context.cache != nullptr) seen = context.cache->extend(prefix_, first, seen.keys, seen.values);
-        const Tensor mixed = attention(tape, q, seen.keys, seen.values, "attention");
+        const Tensor mixed = attention(tape, q, seen.keys, seen.values, "attention", {window_, context.first_visible});
         return linear(tape, mixed, out_, nullptr, kForm, 2, "attention projection");
     }
 
@@ -97,6 +98,7 @@ class LlamaBlock final : public Block {
     std::string prefix_;
     double epsilon_;
     DropoutOptions dropout_;
+    std::int64_t window_;
     kernels::RotaryFrequencies frequencies_;
     Parameter attention_gain_;
     Projection q_, k_, v_;

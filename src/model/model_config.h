@@ -25,6 +25,7 @@ struct ModelConfig {
     std::int64_t context = 64;    // tokens in a training sequence
     std::int64_t positions = 0;   // the longest sequence it is made for, gpt2: rows of the position table; 0 = context
     std::int64_t vocabulary = 0;  // 0 = the tokenizer's
+    std::int64_t window = 0;      // tokens that attention sees, its own the last; 0 = all before it
     bool tied_embeddings = true;  // the output projection is the token embedding
     bool qkv_bias = false;        // llama: Q, K and V have biases
     bool qk_norm = false;         // llama: RMSNorm over each head's channels of Q and K, before the rotation

@@ -62,14 +62,22 @@ void Transformer::refresh_values() {
 }
 
 Tensor Transformer::hidden(Tape& tape, const Tensor& tokens, const SequenceContext& context) {
+    CLEAVE_CHECK(!context.first_visible || (context.cache == nullptr && context.first_position == 0),
+                 "documents of a part of a sequence");
     CLEAVE_CHECK(context.cache == nullptr || !tape.recording(), "a cache of keys and values under a recording tape");
     Tensor x = embedding(tape, tokens, token_table_, "embedding");
-    if (position_table_) x = add_positions(tape, x, *position_table_, "embedding + positions", context.first_position);
+    if (position_table_) x = with_positions(tape, x, context);
     x = dropout(tape, x, {config_.dropout, config_.keep_dropout_masks}, "embedding dropout");
     for (auto& block : blocks_)
         x = recomputed(tape, x, block->parameters(),
                        [&block, context](Tape& part, const Tensor& in) { return block->forward(part, in, context); });
     return x;
+}
+
+Tensor Transformer::with_positions(Tape& tape, const Tensor& x, const SequenceContext& context) {
+    constexpr std::string_view kName = "embedding + positions";
+    if (context.first_visible) return add_document_positions(tape, x, context.first_visible, *position_table_, kName);
+    return add_positions(tape, x, *position_table_, kName, context.first_position);
 }
 
 Tensor Transformer::head(Tape& tape, const Tensor& x) {
@@ -90,8 +98,14 @@ Tensor Transformer::logits_at(Tape& tape, const Tensor& tokens, std::int64_t at,
     return head(tape, engine_.create(kernels::Cast{}, {row}, {row.name(), row.shape(), row.dtype()}));
 }
 
-Tensor Transformer::loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale) {
-    return cross_entropy(tape, logits(tape, tokens), labels, scale, "loss");
+Tensor Transformer::loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale,
+                         const SequenceContext& context) {
+    return losses(tape, tokens, labels, scale, 0, context).objective;
+}
+
+Loss Transformer::losses(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale, double z_loss,
+                         const SequenceContext& context) {
+    return cross_entropy(tape, logits(tape, tokens, context), labels, scale, z_loss, "loss");
 }
 
 }  // namespace cleave

@@ -24,7 +24,11 @@ class Transformer {
     // that is not asked for.
     Tensor logits_at(Tape& tape, const Tensor& tokens, std::int64_t at, const SequenceContext& context = {});
     // scale x the sum of the label's negative log-likelihood, a scalar; labels as in cross_entropy.
-    Tensor loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale);
+    Tensor loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale,
+                const SequenceContext& context = {});
+    // With the z-loss beside it.
+    Loss losses(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale, double z_loss,
+                const SequenceContext& context = {});
 
     // Weights from (seed, name, global index).
     void initialize(std::uint64_t seed);
@@ -39,7 +43,8 @@ class Transformer {
 
   private:
     Tensor hidden(Tape& tape, const Tensor& tokens, const SequenceContext& context);  // [b t] -> [b t c]
-    Tensor head(Tape& tape, const Tensor& x);                                         // [b t c] -> [b t v]
+    Tensor with_positions(Tape& tape, const Tensor& x, const SequenceContext& context);
+    Tensor head(Tape& tape, const Tensor& x);  // [b t c] -> [b t v]
 
     Engine& engine_;
     ModelConfig config_;

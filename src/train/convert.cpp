@@ -148,6 +148,9 @@ int run_conversion(const ConvertOptions& options) {
             name_of(options.dtype));
     if (import)
         for (const std::string& note : source.hugging_face()->config().notes) log_info("{}: {}", options.source, note);
+    if (!import && source.model().family == Family::llama && source.model().dropout != 0)
+        log_info("model.dropout = {} stays behind: the config.json of this architecture has no such key",
+                 source.model().dropout);
     const Conversion done = import ? to_run_folder(source, options) : to_hugging_face(source, options);
     print_verdict(done, options);
     return done.comparison.equal() ? kExitOk : kExitNo;

@@ -6,6 +6,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "train/documents.h"
+#include "train/job_check.h"
 #include "train/token_format.h"
 #include "train/token_writer.h"
 
@@ -78,24 +80,30 @@ Tokenizer tokenizer_for_tokens(const Json& saved, const Job::Data& data, std::in
 
 }  // namespace
 
-std::optional<std::string> text_problem(const Job::Data& data) {
-    const std::filesystem::path path(data.path);
-    if (data.path.empty())
-        return "data.path: no text is named; accepted: any text file, in the run file or as --set data.path=FILE";
+namespace {
+
+std::optional<std::string> file_problem(std::string_view key, const std::string& name, std::string_view accepted) {
+    const std::filesystem::path path(name);
     std::error_code problem;
     const auto status = std::filesystem::status(path, problem);
     if (status.type() == std::filesystem::file_type::none)
-        return fmt::format("data.path: '{}': {}; accepted: a text file", data.path, problem.message());
+        return fmt::format("{}: '{}': {}; accepted: {}", key, name, problem.message(), accepted);
     if (!std::filesystem::exists(status))
-        return fmt::format("data.path: there is no file '{}'; accepted: a text file (looked for {})", data.path,
+        return fmt::format("{}: there is no file '{}'; accepted: {} (looked for {})", key, name, accepted,
                            std::filesystem::absolute(path).lexically_normal().string());
     if (std::filesystem::is_directory(status))
-        return fmt::format("data.path: '{}' is a folder; accepted: one text file", data.path);
+        return fmt::format("{}: '{}' is a folder; accepted: {}", key, name, accepted);
     if (!std::filesystem::is_regular_file(status))
-        return fmt::format("data.path: '{}' is a pipe or a device; accepted: a text file on a disk", data.path);
+        return fmt::format("{}: '{}' is a pipe or a device; accepted: {} on a disk", key, name, accepted);
     if (std::filesystem::file_size(path, problem) == 0)
-        return fmt::format("data.path: '{}' is empty; accepted: a file with text", data.path);
+        return fmt::format("{}: '{}' is empty; accepted: {} that is not", key, name, accepted);
     return std::nullopt;
+}
+
+std::optional<std::string> text_problem(const Job::Data& data) {
+    if (data.path.empty())
+        return "data.path: no text is named; accepted: any text file, in the run file or as --set data.path=FILE";
+    return file_problem("data.path", data.path, "a text file");
 }
 
 std::optional<std::string> tokenizer_problem(const Job::Data& data) {
@@ -110,16 +118,51 @@ std::optional<std::string> tokenizer_problem(const Job::Data& data) {
     return std::nullopt;
 }
 
+std::optional<std::string> mask_problem(const Job::Data& data) {
+    if (data.mask.empty()) return std::nullopt;
+    if (!is_token_file(data.path) && data.tokenizer != TokenizerKind::bytes)
+        return fmt::format(
+            "data.mask: found '{}', but a byte of it stands for a token, and what is a token of the text '{}' the "
+            "tokenizer decides; accepted: a token file as data.path (cleave tokenize), data.tokenizer = \"bytes\", or "
+            "no mask",
+            data.mask, data.path);
+    return file_problem("data.mask", data.mask, "a file of one byte a token");
+}
+
+std::optional<std::string> documents_problem(const Job::Data& data) {
+    if (!data.separate_documents && !data.document_end.empty())
+        return fmt::format(
+            "data.document_end: found \"{}\" without data.separate_documents; accepted: \"\", or "
+            "data.separate_documents = true",
+            data.document_end);
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> data_problems(const Job::Data& data) {
+    std::vector<std::string> problems;
+    for (auto& problem : {text_problem(data), tokenizer_problem(data), mask_problem(data), documents_problem(data)})
+        if (problem) problems.push_back(*problem);
+    return problems;
+}
+
 Dataset Dataset::open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file,
                       std::int64_t vocabulary) {
-    for (const auto& problem : {text_problem(data), tokenizer_problem(data)})
-        if (problem) throw UserError("{}", *problem);
-    if (is_token_file(data.path)) return open_tokens(data, vocabulary);
+    throw_problems(data_problems(data));
+    Dataset dataset = is_token_file(data.path) ? open_tokens(data, vocabulary) : open_text(data, token_file);
+    dataset.add_labels_and_documents(data);
+    return dataset;
+}
+
+Dataset Dataset::open_text(const Job::Data& data, const std::optional<std::filesystem::path>& token_file) {
     const MappedFile file(data.path);
     const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.size());
-    if (!token_file) return from_text(text, data);
-
     Dataset dataset(tokenizer_for(text, data), hash64(text), data);
+    if (!token_file) {
+        dataset.memory_ = dataset.tokenizer_.encode(text, data.path);
+        return dataset;
+    }
     dataset.file_ = usable(*token_file, dataset.tokenizer_, dataset.text_hash_);
     if (!dataset.file_) {
         write_token_file(*token_file, TokenFormat::cleave, dataset.tokenizer_.encode(text, data.path),
@@ -132,6 +175,7 @@ Dataset Dataset::open(const Job::Data& data, const std::optional<std::filesystem
 Dataset Dataset::from_text(std::string_view text, const Job::Data& data) {
     Dataset dataset(tokenizer_for(text, data), hash64(text), data);
     dataset.memory_ = dataset.tokenizer_.encode(text, data.path);
+    dataset.add_labels_and_documents(data);
     return dataset;
 }
 
@@ -162,15 +206,39 @@ TokenView Dataset::tokens(Part part) const {
     return part == Part::train ? all().first(cut()) : all().subspan(cut());
 }
 
+void Dataset::add_labels_and_documents(const Job::Data& data) {
+    if (!data.mask.empty()) mask_.emplace(data.mask, all().size());
+    if (!data.separate_documents) return;
+    if (!data.document_end.empty()) {
+        document_starts_ = cleave::document_starts(all(), document_end_token(tokenizer_, data.document_end));
+        if (document_starts_.size() == 1)
+            throw UserError("data.document_end: \"{}\" ends nothing: '{}' is one document", data.document_end,
+                            data.path);
+    } else if (all_starts().empty()) {
+        throw UserError(
+            "data.separate_documents: '{}' does not say where its documents begin; accepted: data.document_end, the "
+            "token that ends each of them, or a Megatron file with its .idx",
+            data.path);
+    }
+}
+
+const std::vector<std::int64_t>& Dataset::all_starts() const {
+    return document_starts_.empty() && tokens_ ? tokens_->document_starts() : document_starts_;
+}
+
 std::vector<std::int64_t> Dataset::document_starts(Part part) const {
-    if (!tokens_ || tokens_->document_starts().empty()) return {};
     const auto begin = static_cast<std::int64_t>(part == Part::train ? 0 : cut());
     const auto end = static_cast<std::int64_t>(part == Part::train ? cut() : all().size());
-    if (begin == end) return {};
+    if (begin == end || all_starts().empty()) return {};
     std::vector<std::int64_t> starts = {0};
-    for (const std::int64_t start : tokens_->document_starts())
+    for (const std::int64_t start : all_starts())
         if (start > begin && start < end) starts.push_back(start - begin);
     return starts;
+}
+
+std::span<const std::byte> Dataset::mask(Part part) const {
+    if (!mask_) return {};
+    return part == Part::train ? mask_->bytes().first(cut()) : mask_->bytes().subspan(cut());
 }
 
 }  // namespace cleave

@@ -14,9 +14,11 @@ std::vector<RankPlan> dry_run(const Job& job, int ranks, comm::TransportKind tra
     const Mesh mesh = mesh_of(job, ranks);
     const int dp = mesh.size(mesh.axis("dp"));
     const auto ids = static_cast<std::size_t>(microbatch_size(job, dp) * job.model.context);
-    const std::vector<Samples> microbatches(
-        static_cast<std::size_t>(accumulation(job, dp, job.train.batch)),
-        Samples{.tokens = std::vector<std::int32_t>(ids), .labels = std::vector<std::int32_t>(ids)});
+    Samples samples;
+    samples.tokens.resize(ids);
+    samples.labels.resize(ids);
+    if (job.data.separate_documents) samples.first_visible.resize(ids);
+    const std::vector<Samples> microbatches(static_cast<std::size_t>(accumulation(job, dp, job.train.batch)), samples);
     std::vector<RankPlan> plans;
     for (int rank = 0; rank < mesh.world_size(); ++rank) {
         VirtualEngine engine(mesh, rank, transport, team);

@@ -15,7 +15,8 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
         counted += unmasked_labels(samples);
         Tape tape(engine, false);
         const Tensor loss = model.loss(tape, write_samples(engine, model, "tokens", samples.tokens),
-                                       write_samples(engine, model, "labels", samples.labels), scale);
+                                       write_samples(engine, model, "labels", samples.labels), scale,
+                                       write_context(engine, model, samples));
         if (sum)
             engine.launch(kernels::Accumulate{}, {loss}, {sum});
         else
@@ -23,6 +24,11 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
     }
     const double loss = engine.read(engine.transition(sum, summed(sum.layout())), 1.0);
     const std::int64_t all = sum_over_batch(engine, model.layouts().tokens, counted, labels);
+    if (all == 0)
+        throw UserError(
+            "evaluation: every label of its {} batches is masked; accepted: a larger train.evaluate_batches, or a "
+            "data.mask with more labels",
+            batches);
     return loss * (static_cast<double>(labels) / static_cast<double>(all));
 }
 

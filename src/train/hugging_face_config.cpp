@@ -72,9 +72,34 @@ class ConfigReader {
     }
 
   private:
-    void note_dropout(std::string_view key) {
-        if (const Json* found = fields_.value(key); found != nullptr && found->number() != 0)
-            notes_.push_back(fmt::format("{} = {}: dropout in training is not taken over", key, found->dump()));
+    double probability(std::string_view key, double missing) {
+        const Json* found = fields_.value(key);
+        if (found == nullptr) return missing;
+        const double number = found->is_number() ? found->number() : -1;
+        if (!(number >= 0 && number < 1))
+            fields_.refuse(key, "found {}; accepted: a number from 0, below 1", found->dump());
+        return number;
+    }
+
+    // Ours is one number for the embedding and what a block adds; attention's probabilities have none.
+    void read_dropout(ModelConfig& m) {
+        constexpr double kMissing = 0.1;  // GPT2Config's
+        const double embedding = probability("embd_pdrop", kMissing);
+        const double residual = probability("resid_pdrop", kMissing);
+        if (embedding == residual)
+            m.dropout = embedding;
+        else
+            notes_.push_back(
+                fmt::format("embd_pdrop = {} and resid_pdrop = {} are not taken over: model.dropout is one number for "
+                            "both, and stays 0 unless it is set",
+                            embedding, residual));
+        note_attention_dropout("attn_pdrop", kMissing);
+    }
+
+    void note_attention_dropout(std::string_view key, double missing) {
+        if (const double found = probability(key, missing); found != 0)
+            notes_.push_back(
+                fmt::format("{} = {} is not taken over: attention's probabilities are never dropped here", key, found));
     }
 
     // Throws UserError where there is none: nothing else in the file has a meaning then.
@@ -114,7 +139,7 @@ class ConfigReader {
         for (const char* key : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention",
                                 "is_encoder_decoder", "tie_encoder_decoder"})
             fields_.only(key, false);
-        for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) note_dropout(key);
+        read_dropout(m);
     }
 
     void read_llama(ModelConfig& m, const Architecture& architecture) {
@@ -143,7 +168,7 @@ class ConfigReader {
             fields_.only(key, false);
         if (fields_.value("pretraining_tp") != nullptr) fields_.only("pretraining_tp", 1);
         read_window(llama);
-        note_dropout("attention_dropout");
+        note_attention_dropout("attention_dropout", 0);
     }
 
     void read_window(bool llama) {
@@ -212,7 +237,7 @@ void set_gpt2(Json& json, const ModelConfig& m) {
     json.set("n_inner", m.mlp_width == 0 ? Json() : Json(m.mlp_width));
     json.set("n_positions", m.most_positions());
     json.set("activation_function", "gelu_new").set("layer_norm_epsilon", m.norm_epsilon);
-    for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) json.set(key, 0.0);
+    json.set("attn_pdrop", 0.0).set("embd_pdrop", m.dropout).set("resid_pdrop", m.dropout);
 }
 
 void set_llama(Json& json, const ModelConfig& m) {
@@ -248,6 +273,8 @@ Json hugging_face_config(const ModelConfig& m, DType stored) {
             "model.qkv_bias and model.qk_norm: found both; no architecture of Hugging Face has both: Qwen2 has the "
             "first, "
             "Qwen3 the second, Llama neither");
+    if (m.window != 0)
+        throw UserError("model.window: found {}; accepted: 0. Windows are not written to a config.json", m.window);
     Json json{{"architectures", Json(Json::Array{at->name})}, {"model_type", at->model_type}};
     if (m.family == Family::gpt2)
         set_gpt2(json, m);

@@ -23,6 +23,9 @@ struct Job {
         TokenizerKind tokenizer = TokenizerKind::characters;
         std::string tokenizer_file;  // bpe: a tokenizer.json
         double train_fraction = 0.9;
+        std::string mask;                 // a file of one byte a token: 0 = not a label; empty = every token is one
+        bool separate_documents = false;  // attention stays within a document
+        std::string document_end;         // the token that ends a document; empty = as the token file says
     };
     struct Mesh {
         int pp = 1;
@@ -49,12 +52,14 @@ struct Job {
         double epsilon = 1e-8;
         double weight_decay = 0.1;
         double clip = 1.0;                  // 0 = off
+        double z_loss = 0;                  // coefficient; 0 = off
         std::int64_t skip_nonfinite = 0;    // steps in a row
         std::int64_t evaluate_every = 250;  // steps; 0 = only at the end
         std::int64_t evaluate_batches = 20;
         bool evaluate_all_at_end = true;
         std::int64_t checkpoint_every = 250;  // steps; 0 = only at the end
         std::int64_t bucket_bytes = 4 << 20;
+        bool count_underflow = false;
     };
     struct Sample {
         std::string prompt;

@@ -18,8 +18,7 @@ class Checker {
         if (dataset_ != nullptr)
             check_text();
         else
-            for (auto& problem : {text_problem(job_.data), tokenizer_problem(job_.data)})
-                if (problem) problems_.push_back(*problem);
+            for (std::string& problem : data_problems(job_.data)) problems_.push_back(std::move(problem));
         return std::move(problems_);
     }
 
@@ -133,6 +132,8 @@ class Checker {
     void check_text() {
         check_part(Part::train, "a larger data.train_fraction");
         check_part(Part::validation, "a smaller data.train_fraction");
+        check_labels(Part::train);
+        check_labels(Part::validation);
         const std::int64_t tokens = dataset_->tokenizer().vocabulary();
         if (job_.model.vocabulary != 0 && job_.model.vocabulary < tokens)
             add("model.vocabulary: found {}, the tokenizer has {} tokens; accepted: 0 (as many as it has), or at least "
@@ -154,6 +155,15 @@ class Checker {
             "text{}, or {} "
             "(now {})",
             name_of(part), job_.data.path, have, need, shorter, remedy, job_.data.train_fraction);
+    }
+
+    void check_labels(Part part) {
+        const auto mask = dataset_->mask(part);
+        if (mask.size() < 2) return;
+        // Nothing predicts the first token.
+        if (std::all_of(mask.begin() + 1, mask.end(), [](std::byte byte) { return byte == std::byte{}; }))
+            add("data.mask: '{}' makes no token of the {} part a label; accepted: at least one", job_.data.mask,
+                name_of(part));
     }
 
     const Job& job_;

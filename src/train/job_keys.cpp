@@ -81,6 +81,9 @@ void add_model(std::vector<Key>& keys, Job& job) {
              &m.mlp_width, from_zero(1 << 22), refuse},
             {"model.context", "tokens in a sequence: how far back the model sees", &m.context, from_one(1 << 22),
              refuse},
+            {"model.window",
+             "tokens that attention sees in each block, its own the last (a sliding window); 0 = all before it",
+             &m.window, from_zero(1 << 22), refuse},
             {"model.positions",
              "the longest sequence that the model is made for; gpt2: rows of its position table; 0 = model.context",
              &m.positions, from_zero(1 << 22), refuse},
@@ -138,6 +141,20 @@ void add_data(std::vector<Key>& keys, Job::Data& d) {
                      &d.tokenizer_file, kAny, accept},
                     {"data.train_fraction", "first part of the text, for training; the rest is for validation",
                      &d.train_fraction, kInside01, announce},
+                    {"data.mask",
+                     "which tokens are labels: a file of one byte a token, 1 = a label, 0 = none (it is read, and "
+                     "neither learnt nor evaluated); for a token file, or a text of bytes. Empty = every token is one. "
+                     "In a run file it is relative to that file's "
+                     "folder",
+                     &d.mask, kAny, accept},
+                    {"data.separate_documents",
+                     "sequences hold several documents, and attention stays within each: positions begin anew, the "
+                     "first token of a document is no label",
+                     &d.separate_documents, kAny, announce},
+                    {"data.document_end",
+                     "the one token that ends a document: its text (\"<|endoftext|>\"), or its id where ids stand for "
+                     "no text; empty = where the .idx of a Megatron file says",
+                     &d.document_end, kAny, announce},
                 });
 }
 
@@ -190,6 +207,11 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
              &t.weight_decay, kFromZero, announce},
             {"train.clip", "largest global norm of the gradients, larger ones are scaled to it; 0 = off", &t.clip,
              kFromZero, announce},
+            {"train.z_loss",
+             "coefficient of the z-loss (PaLM), the mean over labels of the squared log-sum-exp of the logits, which "
+             "is "
+             "added to what is minimised, not to the loss that is shown; 0 = off, PaLM has 1e-4",
+             &t.z_loss, from_zero(1e3), announce},
             {"train.skip_nonfinite",
              "steps in a row whose loss or gradient norm may be infinite or no number: they are skipped by all ranks; "
              "one more stops the run. 0 = the first one stops it",
@@ -204,6 +226,10 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
              kStepsFromZero, accept},
             {"train.bucket_bytes", "gradients are reduced over the ranks in buckets of about this size",
              &t.bucket_bytes, from_one(1e12), accept},
+            {"train.count_underflow",
+             "metrics.jsonl counts, step by step, gradients below the smallest normal number, updates too small to "
+             "change their weight, and (bf16) weights whose update shows in the f32 copy alone",
+             &t.count_underflow, kAny, accept},
         });
 }
 

@@ -33,6 +33,10 @@ Optimizer::Optimizer(Engine& engine, std::span<Parameter* const> parameters, con
         states_.push_back(std::move(state));
     }
     partials_ = engine.alloc("norm partials", {blocks}, parameters.front()->layout, DType::f64, MemoryKind::optimizer);
+    if (!train_.count_underflow) return;
+    host_counts_.resize(states_.size() * kernels::kUpdateCounts);
+    counts_ = engine.alloc("update counts", {static_cast<std::int64_t>(host_counts_.size())},
+                           parameters.front()->layout, DType::f64, MemoryKind::optimizer);
 }
 
 double Optimizer::norm(const GradientBuckets& gradients) {
@@ -54,32 +58,41 @@ double Optimizer::update(const GradientBuckets& gradients, std::int64_t step, do
     if (!std::isfinite(total)) return total;
     const double clip = train_.clip;
     const double scale = clip > 0 && total > clip ? clip / (total + 1e-6) : 1.0;
-    for (const State& state : states_)
-        update_parameter(state, gradients.reduced(*state.parameter), step, learning_rate, scale);
+    for (std::size_t i = 0; i < states_.size(); ++i)
+        update_parameter(i, gradients.reduced(*states_[i].parameter), step, learning_rate, scale);
+    if (counts_) read_counts();
     return total;
 }
 
-void Optimizer::update_parameter(const State& state, const Tensor& gradient, std::int64_t step, double learning_rate,
+void Optimizer::update_parameter(std::size_t index, const Tensor& gradient, std::int64_t step, double learning_rate,
                                  double gradient_scale) {
+    const State& state = states_[index];
     Parameter& p = *state.parameter;
     const bool low = p.value.dtype() != p.master.dtype();  // the kernel also writes the bf16 value
+    const bool count = static_cast<bool>(counts_);
     const double decay = p.decays ? train_.weight_decay : 0.0;
-    if (train_.optimizer == OptimizerKind::adamw) {
-        const kernels::AdamW kernel{learning_rate, train_.beta1,   train_.beta2, train_.epsilon,
-                                    decay,         gradient_scale, step,         low};
-        const Tensor& m = state.tensors[0].second;
-        const Tensor& v = state.tensors[1].second;
-        if (low)
-            engine_.launch(kernel, {gradient}, {p.master, m, v, p.value});
-        else
-            engine_.launch(kernel, {gradient}, {p.master, m, v});
-    } else {
-        const kernels::Sgd kernel{learning_rate, decay, gradient_scale, low};
-        if (low)
-            engine_.launch(kernel, {gradient}, {p.master, p.value});
-        else
-            engine_.launch(kernel, {gradient}, {p.master});
-    }
+    std::vector<Tensor> outputs{p.master};
+    for (const auto& [name, tensor] : state.tensors) outputs.push_back(tensor);
+    if (low) outputs.push_back(p.value);
+    if (count)
+        outputs.push_back(engine_.slice_of(counts_, static_cast<std::int64_t>(index) * kernels::kUpdateCounts,
+                                           "update counts", {kernels::kUpdateCounts}, gradient.layout()));
+    if (train_.optimizer == OptimizerKind::adamw)
+        engine_.launch(kernels::AdamW{learning_rate, train_.beta1, train_.beta2, train_.epsilon, decay, gradient_scale,
+                                      step, low, count},
+                       std::span(&gradient, 1), outputs);
+    else
+        engine_.launch(kernels::Sgd{learning_rate, decay, gradient_scale, low, count}, std::span(&gradient, 1),
+                       outputs);
+}
+
+void Optimizer::read_counts() {
+    const Tensor total = engine_.transition(counts_, summed(counts_.layout()));
+    engine_.read_bytes(total, std::as_writable_bytes(std::span(host_counts_)));
+    std::int64_t sums[kernels::kUpdateCounts]{};
+    for (std::size_t i = 0; i < host_counts_.size(); ++i)
+        sums[i % kernels::kUpdateCounts] += static_cast<std::int64_t>(host_counts_[i]);
+    underflow_ = {sums[kernels::kGradientsUnderflowed], sums[kernels::kUpdatesLost], sums[kernels::kUpdatesWaiting]};
 }
 
 }  // namespace cleave

@@ -7,6 +7,7 @@
 // matrices and tables, not to norms and biases. Thread rule: one rank's thread.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,13 @@
 #include "train/job.h"
 
 namespace cleave {
+
+// What an update lost to the numbers' resolution, in elements of all parameters (kernels/optimizer.h, UpdateCount).
+struct Underflow {
+    std::int64_t gradients = 0;
+    std::int64_t updates = 0;
+    std::int64_t waiting = 0;
+};
 
 class Optimizer {
   public:
@@ -24,6 +32,9 @@ class Optimizer {
     // nothing is updated, on any rank: the norm is the same on all.
     double update(const GradientBuckets& gradients, std::int64_t step, double learning_rate);
 
+    // Of the last update; none without train.count_underflow.
+    const std::optional<Underflow>& underflow() const { return underflow_; }
+
     // A parameter's state tensors by name, for checkpoints: "exp_avg" and "exp_avg_sq" under AdamW, none under SGD.
     struct State {
         Parameter* parameter;
@@ -33,13 +44,17 @@ class Optimizer {
 
   private:
     double norm(const GradientBuckets& gradients);
-    void update_parameter(const State& state, const Tensor& gradient, std::int64_t step, double learning_rate,
+    void update_parameter(std::size_t index, const Tensor& gradient, std::int64_t step, double learning_rate,
                           double gradient_scale);
+    void read_counts();
 
     Engine& engine_;
     const Job::Train train_;
     std::vector<State> states_;
     Tensor partials_;  // f64, every parameter's blocks one after another
+    Tensor counts_;    // f64, every parameter's UpdateCounts one after another; empty where nothing is counted
+    std::vector<double> host_counts_;
+    std::optional<Underflow> underflow_;
 };
 
 }  // namespace cleave

@@ -12,6 +12,14 @@ struct Samples {
     std::int64_t first_row = 0;  // of these, in the global batch
     std::vector<std::int32_t> tokens;
     std::vector<std::int32_t> labels;  // kIgnoredLabel: masked
+    // The first token of its row that each one sees, that of its document or of the row; empty: of the row.
+    std::vector<std::int32_t> first_visible;
+
+    void clear() {
+        tokens.clear();
+        labels.clear();
+        first_visible.clear();
+    }
 };
 
 }  // namespace cleave

@@ -7,6 +7,18 @@
 
 namespace cleave {
 
+namespace {
+
+// A scalar of a microbatch into the sum over those before it, which is made by the first.
+void add_to(Engine& engine, const Tensor& scalar, Tensor& sum, std::string_view name) {
+    if (sum)
+        engine.launch(kernels::Accumulate{}, {scalar}, {sum});
+    else
+        sum = engine.create(kernels::Cast{}, {scalar}, {name, {}, scalar.dtype()});
+}
+
+}  // namespace
+
 Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,
                      std::span<const std::int32_t> host) {
     const std::int64_t context = model.config().context;
@@ -19,6 +31,13 @@ Tensor write_samples(Engine& engine, const Transformer& model, std::string_view 
     Tensor tensor = engine.alloc(name, {rows, context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
     engine.write(tensor, std::as_bytes(host));
     return tensor;
+}
+
+SequenceContext write_context(Engine& engine, const Transformer& model, const Samples& samples) {
+    SequenceContext context;
+    if (!samples.first_visible.empty())
+        context.first_visible = write_samples(engine, model, "first visible", samples.first_visible);
+    return context;
 }
 
 std::int64_t unmasked_labels(const Samples& samples) {
@@ -59,12 +78,10 @@ void TrainStep::forward(const Samples& samples, int microbatch, double scale) {
     const Tensor labels = write_samples(engine_, model_, "labels", samples.labels);
     auto tape = std::make_unique<Tape>(engine_, true, job_.recompute);
     tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples.first_row});
-    Tensor loss = model_.loss(*tape, tokens, labels, scale);
-    if (loss_sum_)
-        engine_.launch(kernels::Accumulate{}, {loss}, {loss_sum_});
-    else
-        loss_sum_ = engine_.create(kernels::Cast{}, {loss}, {"loss sum", {}, loss.dtype()});
-    in_flight_.push_back({microbatch, std::move(tape), std::move(loss)});
+    Loss loss = model_.losses(*tape, tokens, labels, scale, job_.train.z_loss, write_context(engine_, model_, samples));
+    add_to(engine_, loss.cross_entropy, loss_sum_, "loss sum");
+    if (loss.z_loss) add_to(engine_, loss.z_loss, z_loss_sum_, "z-loss sum");
+    in_flight_.push_back({microbatch, std::move(tape), std::move(loss.objective)});
 }
 
 void TrainStep::backward(const ScheduleAction& action) {
@@ -74,14 +91,17 @@ void TrainStep::backward(const ScheduleAction& action) {
     CLEAVE_CHECK(at != in_flight_.end(), "backward {} without its forward", action.microbatch);
     InFlight flight = std::move(*at);
     in_flight_.erase(at);
-    flight.tape->backward(flight.loss, action.last_backward ? gradients_.on_ready() : Tape::GradientReady{});
+    flight.tape->backward(flight.objective, action.last_backward ? gradients_.on_ready() : Tape::GradientReady{});
 }
 
-double TrainStep::reduce() {
+void TrainStep::reduce() {
     engine_.mark("reduce");
     gradients_.finish();
-    const Tensor total = engine_.transition(loss_sum_, summed(loss_sum_.layout()));
-    loss_sum_ = {};
+}
+
+double TrainStep::read_sum(Tensor& sum) {
+    const Tensor total = engine_.transition(sum, summed(sum.layout()));
+    sum = {};
     return engine_.read(total, 1.0);
 }
 
@@ -92,7 +112,11 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
     step_ = static_cast<std::uint64_t>(step);
     gradients_.zero();
     result.tokens = count_labels(microbatches);
-    if (result.tokens == 0) throw UserError("step {}: every label of the batch is masked, nothing to learn from", step);
+    if (result.tokens == 0)
+        throw UserError(
+            "step {}: every label of the batch is masked, nothing to learn from; accepted: a larger train.batch, or a "
+            "data.mask with more labels",
+            step);
     const double scale = 1.0 / static_cast<double>(result.tokens);
     for (const ScheduleAction& action : single_stage_schedule(static_cast<int>(microbatches.size()))) {
         switch (action.type) {
@@ -101,14 +125,19 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
                 break;
             case ScheduleAction::Type::backward: backward(action); break;
             case ScheduleAction::Type::reduce:
-                result.loss = reduce();
+                reduce();
+                result.loss = read_sum(loss_sum_);
+                if (z_loss_sum_) result.z_loss = read_sum(z_loss_sum_);
                 if (!std::isfinite(result.loss)) skip(step, "loss", result.loss, result);
                 break;
             case ScheduleAction::Type::optimizer:
                 if (!update || result.skipped) break;
                 engine_.mark("optimizer");
                 result.gradient_norm = optimizer_.update(gradients_, step - skipped_steps_, learning_rate);
-                if (!std::isfinite(result.gradient_norm)) skip(step, "gradient norm", result.gradient_norm, result);
+                if (!std::isfinite(result.gradient_norm))
+                    skip(step, "gradient norm", result.gradient_norm, result);
+                else
+                    result.underflow = optimizer_.underflow();
                 break;
         }
     }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,10 +21,12 @@
 namespace cleave {
 
 struct StepResult {
-    double loss = 0;  // mean over the global batch
+    double loss = 0;    // cross entropy, the mean over the global batch
+    double z_loss = 0;  // what train.z_loss adds to it before it is differentiated
     double gradient_norm = 0;
-    std::int64_t tokens = 0;  // of the global batch, counted from the data
-    bool skipped = false;     // loss or norm is not finite, and nothing was updated
+    std::int64_t tokens = 0;             // labels of the global batch that are not masked, counted from the data
+    std::optional<Underflow> underflow;  // with train.count_underflow, of the update
+    bool skipped = false;                // loss or norm is not finite, and nothing was updated
 };
 
 class TrainStep {
@@ -48,14 +51,15 @@ class TrainStep {
     struct InFlight {
         int microbatch;
         std::unique_ptr<Tape> tape;
-        Tensor loss;
+        Tensor objective;
     };
     StepResult interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step,
                          double learning_rate);
     std::int64_t count_labels(const std::vector<Samples>& microbatches);
     void forward(const Samples& samples, int microbatch, double scale);
     void backward(const ScheduleAction& action);
-    double reduce();
+    void reduce();
+    double read_sum(Tensor& sum);
     void skip(std::int64_t step, std::string_view what, double value, StepResult& result);
 
     Engine& engine_;
@@ -65,8 +69,9 @@ class TrainStep {
     GradientBuckets gradients_;
     Optimizer optimizer_;
     std::vector<InFlight> in_flight_;  // microbatches between forward and backward
-    Tensor loss_sum_;
-    std::uint64_t step_ = 0;  // the one that runs
+    Tensor loss_sum_;                  // of the microbatches so far
+    Tensor z_loss_sum_;                // empty where there is none
+    std::uint64_t step_ = 0;           // the one that runs
     std::int64_t skipped_steps_ = 0;
     std::int64_t skipped_in_a_row_ = 0;
 };
@@ -78,5 +83,7 @@ std::int64_t sum_over_batch(Engine& engine, const Layout& tokens, std::int64_t c
 // This rank's rows of token ids or labels as a tensor of the global batch.
 Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,
                      std::span<const std::int32_t> host);
+// What the model must know of these rows beside their tokens.
+SequenceContext write_context(Engine& engine, const Transformer& model, const Samples& samples);
 
 }  // namespace cleave

@@ -48,6 +48,10 @@ void report(const SharedRun& run, bool json) {
                       run.folder->path().string()));
 }
 
+std::string checksum_text(std::uint64_t checksum) {
+    return fmt::format("{:016x}", checksum);
+}
+
 // The newest checkpoint of the run folder, checked against what is asked for now.
 CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& job, const Dataset& dataset) {
     const auto newest = RunFolder::newest_checkpoint(folder);
@@ -65,10 +69,14 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
             "{}: weights without a run's state, nothing to resume; model.weights = \"{}\" in another run "
             "begins with them",
             source, folder.string());
-    const Json hash = fmt::format("{:016x}", dataset.text_hash());
+    const Json hash = checksum_text(dataset.text_hash());
     if (*text != hash)
         differences.refused.push_back(
             fmt::format("data.path: {} is another text than the checkpoint was trained on", job.data.path));
+    // Checkpoints from before there were masks have learnt every label.
+    const Json* mask = file.metadata().find("mask_xxh64");
+    if ((mask == nullptr ? Json(checksum_text(0)) : *mask) != Json(checksum_text(dataset.mask_hash())))
+        differences.announced.push_back("data.mask: the labels are others than those of the checkpoint");
     const Json* tokenizer = file.metadata().find("tokenizer");
     if (job.data.tokenizer == TokenizerKind::bpe &&
         (tokenizer == nullptr || *tokenizer != dataset.tokenizer().to_json()))
@@ -113,14 +121,16 @@ std::string what_stays(const std::filesystem::path& folder) {
 // What the ranks must have in common. Where a file lies may differ from host to host; what it holds may not.
 // `weights`: null where the run begins with others.
 Json common_part(const Job& job, const Dataset& dataset, const WeightsSource* weights) {
-    constexpr std::string_view kPlaces[] = {"data.path", "data.tokenizer_file", "model.weights", "run.folder"};
+    constexpr std::string_view kPlaces[] = {"data.path", "data.tokenizer_file", "data.mask", "model.weights",
+                                            "run.folder"};
     Json common = Json::object();
     const Json all = to_json(job);
     for (const auto& [key, value] : *all.members())
         if (std::find(std::begin(kPlaces), std::end(kPlaces), key) == std::end(kPlaces)) common.set(key, value);
-    if (weights != nullptr) common.set("the initial weights' checksum", fmt::format("{:016x}", weights->hash()));
+    if (weights != nullptr) common.set("the initial weights' checksum", checksum_text(weights->hash()));
     common.set("the tokenizer", dataset.tokenizer().to_json());
-    return common.set("the text's checksum", fmt::format("{:016x}", dataset.text_hash()));
+    common.set("the mask's checksum", checksum_text(dataset.mask_hash()));
+    return common.set("the text's checksum", checksum_text(dataset.text_hash()));
 }
 
 // How the other ranks' documents differ from the first one's, a line each.

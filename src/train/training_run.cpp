@@ -1,5 +1,6 @@
 #include "train/training_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -33,6 +34,9 @@ std::string count_text(double count) {
     return fmt::format("{:.0f}", count);
 }
 
+// The part of all weights from which on lost values are worth a warning.
+constexpr double kMuchUnderflow = 0.1;
+
 // A collective waits for a rank that writes a checkpoint; that may take longer than a collective may otherwise.
 constexpr auto kCheckpointTimeout = std::chrono::hours(1);
 
@@ -45,7 +49,7 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       engine_(shared.mesh, world, shared.team),
       model_(engine_, job_.model, data_parallel_layouts(shared.mesh), job_.train.dtype),
       step_(engine_, model_, job_),
-      sampler_(shared.dataset, job_.model.context, job_.train.seed),
+      sampler_(shared.dataset, job_.model.context, job_.train.seed, job_.data.separate_documents),
       dp_(shared.mesh.size(shared.mesh.axis("dp"))),
       dp_rank_(shared.mesh.coordinate(world.rank(), shared.mesh.axis("dp"))),
       microbatch_(microbatch_size(job_, dp_)),
@@ -66,10 +70,18 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
     }
 }
 
+// With what its config.json says and has no effect here.
+void TrainingRun::announce_weights(const WeightsSource& weights) {
+    log_info("begins with the weights of {}", weights.description());
+    if (weights.hugging_face() == nullptr) return;
+    for (const std::string& note : weights.hugging_face()->config().notes) log_info("config.json: {}", note);
+}
+
 void TrainingRun::announce() {
     const ModelConfig& m = job_.model;
-    log_info("{}: {} layers, width {}, {} heads, context {}, vocabulary {}: {} parameters",
+    log_info("{}: {} layers, width {}, {} heads, context {}, vocabulary {}{}: {} parameters",
              m.family == Family::gpt2 ? "gpt2" : "llama", m.layers, m.width, m.heads, m.context, m.vocabulary,
+             m.dropout == 0 ? "" : fmt::format(", dropout {}", m.dropout),
              count_text(static_cast<double>(model_.parameter_count())));
     log_info("{} ranks ({}), {} thread{} each, transport {}, compute {}, gradients, optimizer state and reductions {}",
              world_.size(), "batch S(0) along dp, parameters R", engine_.team(), engine_.team() == 1 ? "" : "s",
@@ -77,8 +89,7 @@ void TrainingRun::announce() {
     log_info("batch {} = {} ranks x {} microbatch{} x {} sequences; {} training tokens, {} validation tokens",
              job_.train.batch, dp_, accumulation_, accumulation_ == 1 ? "" : "es", microbatch_,
              shared_.dataset.tokens(Part::train).size(), shared_.dataset.tokens(Part::validation).size());
-    if (shared_.checkpoint == nullptr && shared_.weights != nullptr)
-        log_info("begins with the weights of {}", shared_.weights->description());
+    if (shared_.checkpoint == nullptr && shared_.weights != nullptr) announce_weights(*shared_.weights);
     if (shared_.checkpoint == nullptr) return;
     log_info("resumes after step {} from {}", done_, shared_.checkpoint->path().string());
     const Json* environment = shared_.checkpoint->metadata().find("environment");
@@ -116,7 +127,8 @@ void TrainingRun::train_step(std::int64_t step) {
     }
     done_ = step;
     train_seconds_ += elapsed;
-    trained_tokens_ += result.tokens;
+    const std::int64_t tokens = batch * job_.model.context;
+    trained_tokens_ += tokens;
     ++timed_steps_;
     if (!first()) return;
     Json line = Json::object();
@@ -126,13 +138,31 @@ void TrainingRun::train_step(std::int64_t step) {
     else
         line.set("loss", result.loss).set("gradient_norm", result.gradient_norm);
     line.set("lr", rate).set("batch", batch);
-    line.set("tokens_per_s", static_cast<double>(result.tokens) / elapsed).set("step_time_s", elapsed);
+    if (job_.train.z_loss != 0 && !result.skipped) line.set("z_loss", result.z_loss);
+    if (result.underflow) report_underflow(step, *result.underflow, line);
+    if (result.tokens != tokens) line.set("labels", result.tokens);
+    line.set("tokens_per_s", static_cast<double>(tokens) / elapsed).set("step_time_s", elapsed);
     metrics_->append(line);
     if (result.skipped)
         log_warning("step {}: loss {}, gradient norm {}: skipped by all ranks, nothing was updated ({} so far)", step,
                     result.loss, result.gradient_norm, step_.skipped_steps());
     else
         show(step, result, rate);
+}
+
+// The f32 copy of a weight collects what waits: only the other two are lost.
+void TrainingRun::report_underflow(std::int64_t step, const Underflow& underflow, Json& line) {
+    line.set("gradients_underflowed", underflow.gradients).set("updates_lost", underflow.updates);
+    if (job_.train.dtype == DType::bf16) line.set("updates_waiting", underflow.waiting);
+    const std::int64_t lost = std::max(underflow.gradients, underflow.updates);
+    const auto all = static_cast<double>(model_.parameter_count());
+    if (warned_of_underflow_ || static_cast<double>(lost) < kMuchUnderflow * all) return;
+    warned_of_underflow_ = true;
+    log_warning(
+        "step {}: of {} weights, {} have a gradient too small for a normal number and {} an update too small to change "
+        "them in {}; a larger train.lr, or train.dtype = \"f64\", would. Said once; metrics.jsonl counts on",
+        step, model_.parameter_count(), underflow.gradients, underflow.updates,
+        name_of(accumulator_of(job_.train.dtype)));
 }
 
 void TrainingRun::show(std::int64_t step, const StepResult& result, double learning_rate) {
@@ -193,6 +223,7 @@ void TrainingRun::save() {
         metadata.set("step", done_).set("skipped_steps", step_.skipped_steps());
         metadata.set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
+        metadata.set("mask_xxh64", fmt::format("{:016x}", shared_.dataset.mask_hash()));
         metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
         const RunFolder& folder = *shared_.folder;
         save_checkpoint(folder.checkpoint(done_), model_, step_.optimizer(), metadata);

@@ -56,6 +56,8 @@ class TrainingRun {
   private:
     bool first() const { return world_.rank() == 0; }
     void announce();
+    static void announce_weights(const WeightsSource& weights);
+    void report_underflow(std::int64_t step, const Underflow& underflow, Json& line);
     void show(std::int64_t step, const StepResult& result, double learning_rate);
     double evaluate_part(Part part, std::int64_t evaluation);
     double evaluate_all(Part part);
@@ -84,6 +86,7 @@ class TrainingRun {
     double train_seconds_ = 0;
     std::int64_t trained_tokens_ = 0;
     std::int64_t timed_steps_ = 0;
+    bool warned_of_underflow_ = false;
     double started_ = 0;  // the run, in seconds of the steady clock
 };
 

@@ -24,10 +24,11 @@ Job job_of(const CheckpointFile& file) {
     return job_from_json(*job, file.path().string());
 }
 
-// Keys of [model] that need not be those of the weights. Rotary positions have no table that ends.
+// Keys of [model] that need not be those of the weights: what training adds; and rotary positions have no table that
+// ends.
 bool is_free(std::string_view key, Family family) {
-    return key == "model.context" || key == "model.initial_deviation" ||
-           (key == "model.positions" && family == Family::llama);
+    return key == "model.context" || key == "model.initial_deviation" || key == "model.dropout" ||
+           key == "model.keep_dropout_masks" || (key == "model.positions" && family == Family::llama);
 }
 
 }  // namespace

@@ -47,9 +47,9 @@ class WeightsSource {
 };
 
 // Gives `job` the model of job.weights, and its tokenizer.json where no data.tokenizer is set. `is_set` says whether
-// the user has set a key: model.context and what only matters to random weights may be set as one likes; any other must
-// agree. Returns the problems. Does nothing where job.weights is empty. Throws UserError where the weights cannot be
-// used.
+// the user has set a key: model.context, dropout and what only matters to random weights may be set as one likes; any
+// other must agree. Returns the problems. Does nothing where job.weights is empty. Throws UserError where the weights
+// cannot be used.
 std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::string_view)>& is_set);
 
 }  // namespace cleave

@@ -51,6 +51,7 @@ Recorded record(Engine& engine, const ModelConfig& config, const Job& job, int a
     Samples samples;
     samples.tokens.assign(static_cast<std::size_t>(rows * config.context), 3);
     samples.labels.assign(static_cast<std::size_t>(rows * config.context), 5);
+    if (job.data.separate_documents) samples.first_visible.assign(static_cast<std::size_t>(rows * config.context), 0);
     const std::vector<Samples> microbatches(static_cast<std::size_t>(accumulation), samples);
     engine.trace().start();
     step.run(microbatches, 1, 1e-3);
@@ -62,18 +63,12 @@ Recorded record(Engine& engine, const ModelConfig& config, const Job& job, int a
     return recorded;
 }
 
-class Agreement : public testing::TestWithParam<std::tuple<test::Variant, DType, int, int, Recompute>> {};
-
-TEST_P(Agreement, VirtualStepEqualsTheExecutedOne) {
-    const auto [variant, dtype, dp, accumulation, recompute] = GetParam();
+void expect_agreement(const ModelConfig& config, const Job& job, int dp, int accumulation) {
     const Mesh mesh({{"pp", 1}, {"dp", dp}, {"cp", 1}, {"tp", 1}});
-    Job job = job_of(dtype);
-    job.recompute = recompute;
-    const ModelConfig config = model_of(variant);
     std::vector<Recorded> executed(static_cast<std::size_t>(dp));
     comm::LaunchOptions launch;
     launch.ranks = dp;
-    comm::run_ranks(launch, [&, accumulation = accumulation](comm::Communicator& world) {
+    comm::run_ranks(launch, [&](comm::Communicator& world) {
         CpuEngine engine(mesh, world, 1);
         Recorded& own = executed[static_cast<std::size_t>(world.rank())];
         own = record(engine, config, job, accumulation);
@@ -106,6 +101,31 @@ TEST_P(Agreement, VirtualStepEqualsTheExecutedOne) {
         EXPECT_EQ(planned.peak, real.arena_peak) << "the arena measured another high-water mark";
         EXPECT_EQ(engine.allocator().peak_extent(), real.arena_extent);
     }
+}
+
+class Agreement : public testing::TestWithParam<std::tuple<test::Variant, DType, int, int, Recompute>> {};
+
+TEST_P(Agreement, VirtualStepEqualsTheExecutedOne) {
+    const auto [variant, dtype, dp, accumulation, recompute] = GetParam();
+    Job job = job_of(dtype);
+    job.recompute = recompute;
+    expect_agreement(model_of(variant), job, dp, accumulation);
+}
+
+// What adds to a step: z-loss, documents kept apart, a window, counters.
+TEST(AgreementOfFeatures, VirtualStepEqualsTheExecutedOne) {
+    for (test::Variant variant : {test::Variant::gpt2, test::Variant::llama})
+        for (Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
+            for (const auto& [dp, accumulation] : {std::pair{1, 3}, {2, 1}}) {
+                Job job = job_of(DType::bf16);
+                job.recompute = recompute;
+                job.train.z_loss = 1e-4;
+                job.train.count_underflow = true;
+                job.data.separate_documents = true;
+                ModelConfig config = model_of(variant);
+                config.window = 5;
+                expect_agreement(config, job, dp, accumulation);
+            }
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, Agreement,

@@ -119,6 +119,7 @@ TEST(RunFile, AMissingFileIsNamedWithTheRemedy) {
 TEST(RunFile, ATokenizersFileIsRelativeToTheRunFilesFolder) {
     EXPECT_EQ(parse("[data]\ntokenizer_file = \"t.json\"").job.data.tokenizer_file, "runs/t.json");
     EXPECT_EQ(parse("", {"data.tokenizer_file=t.json"}).job.data.tokenizer_file, "t.json");
+    EXPECT_EQ(parse("[data]\nmask = \"labels\"").job.data.mask, "runs/labels");
 }
 
 TEST(EffectiveRunFile, GivesTheSameJobAgain) {

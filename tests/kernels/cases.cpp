@@ -357,6 +357,18 @@ void add_rotary(std::vector<Case>& cases, bool large) {
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 500.0, -1, 0)}; }));
 }
 
+void add_documents(std::vector<Case>& cases, bool large) {
+    const std::int64_t b = kBatch, t = large ? 50 : 5;
+    OperandCase first = tokens({b, t}, "first", t);
+    for (std::int64_t i = 0; i < first.values.size(); ++i)
+        first.values[i] = std::min(first.values[i], static_cast<double>(i % t));
+    cases.push_back(make("document_positions", DocumentPositions{}, {first}, {{Array({b, t}), Role::tokens}},
+                         [t](const Arrays& a, const Arrays&) {
+                             return Arrays{
+                                 ref::map(a[0], [&](std::int64_t i) { return static_cast<double>(i % t) - a[0][i]; })};
+                         }));
+}
+
 void add_losses(std::vector<Case>& cases, bool large) {
     const std::int64_t b = large ? 11 : kBatch, t = large ? 23 : 5, v = large ? 77 : 6;
     const Shape logits{b, t, v}, rows{b, t};
@@ -364,11 +376,54 @@ void add_losses(std::vector<Case>& cases, bool large) {
     cases.push_back(make("cross_entropy", CrossEntropy(0.25, ignore), {in(logits, "logits"), tokens(rows, "labels", v)},
                          {out_sums({}), out_sums(rows)},
                          [](const Arrays& a, const Arrays&) { return ref::cross_entropy(a[0], a[1], 0.25, kIgnore); }));
-    cases.push_back(make("cross_entropy_backward", CrossEntropyBackward(0.25, ignore),
-                         {sums({}, "dloss"), in(logits, "logits"), positive(rows, "lse"), tokens(rows, "labels", v)},
-                         {out(logits)}, [](const Arrays& a, const Arrays&) {
-                             return Arrays{ref::cross_entropy_backward(a[0][0], a[1], a[2], a[3], 0.25, kIgnore)};
+    for (double z_loss : {0.0, 0.375})
+        cases.push_back(
+            make(z_loss == 0 ? "cross_entropy_backward" : "cross_entropy_backward with z-loss",
+                 CrossEntropyBackward(0.25, ignore, z_loss),
+                 {sums({}, "dloss"), in(logits, "logits"), positive(rows, "lse"), tokens(rows, "labels", v)},
+                 {out(logits)}, [z_loss](const Arrays& a, const Arrays&) {
+                     return Arrays{ref::cross_entropy_backward(a[0][0], a[1], a[2], a[3], 0.25, kIgnore, z_loss)};
+                 }));
+    cases.push_back(make("z_loss", ZLoss(0.25, ignore), {positive(rows, "lse"), tokens(rows, "labels", v)},
+                         {out_sums({})}, [](const Arrays& a, const Arrays&) {
+                             Array z(Shape{});
+                             for (std::int64_t r = 0; r < a[0].size(); ++r)
+                                 if (a[1][r] != kIgnore) z[0] += 0.25 * a[0][r] * a[0][r];
+                             return Arrays{z};
                          }));
+}
+
+double in_bf16(double value) {
+    return static_cast<double>(static_cast<float>(bf16(static_cast<float>(value))));
+}
+
+// Gradients that move a parameter near 1 not at all, less than bf16 shows, or more.
+void add_counting_updates(std::vector<Case>& cases, const Shape& s) {
+    OperandCase gradient = sums(s, "g");
+    for (std::int64_t i = 0; i < gradient.values.size(); ++i)
+        gradient.values[i] = i % 3 == 0 ? 0 : i % 3 == 1 ? 0x1p-12 : 0.5;
+    OperandCase parameter{Array(s, 1.0), Role::accumulator};
+    for (bool copy : {false, true}) {
+        const Sgd kernel(0.5, 0, 1, copy, true);
+        std::vector<OperandCase> outputs{parameter};
+        if (copy) outputs.push_back({Array(s, 1.0), Role::copy});
+        outputs.push_back({Array({kUpdateCounts}), Role::norm});
+        cases.push_back(make(copy ? "sgd with copy, counting" : "sgd, counting", kernel, {gradient}, outputs,
+                             [=](const Arrays& a, const Arrays& before) {
+                                 Array updated = before[0];
+                                 Array counts({kUpdateCounts});
+                                 for (std::int64_t i = 0; i < updated.size(); ++i) {
+                                     updated[i] -= 0.5 * a[0][i];
+                                     const bool moved = updated[i] != before[0][i];
+                                     counts[kUpdatesWaiting] +=
+                                         copy && moved && in_bf16(updated[i]) == in_bf16(before[0][i]);
+                                 }
+                                 Arrays y{updated};
+                                 if (copy) y.push_back(updated);
+                                 y.push_back(counts);
+                                 return y;
+                             }));
+    }
 }
 
 void add_optimizers(std::vector<Case>& cases, bool large) {
@@ -395,6 +450,7 @@ void add_optimizers(std::vector<Case>& cases, bool large) {
                                  return y;
                              }));
     }
+    add_counting_updates(cases, s);
     const std::int64_t blocks = (s.elements() + kNormBlock - 1) / kNormBlock;
     cases.push_back(make(
         "squared_norm", SquaredNorm{}, {sums(s, "g")}, {{Array({blocks}), Role::norm}},
@@ -428,6 +484,7 @@ std::vector<Case> all_cases(bool large) {
     add_dropout(cases, large);
     add_attention(cases, large);
     add_rotary(cases, large);
+    add_documents(cases, large);
     add_losses(cases, large);
     add_optimizers(cases, large);
     return cases;

@@ -18,8 +18,10 @@ namespace {
 
 using Names = std::set<std::string>;
 
-// Updates, fills and measures: nothing is differentiated through them.
-const Names kWithoutGradient{"AdamW", "Sgd", "SquaredNorm", "Fill", "FillNormal", "DropoutMask"};
+// Updates, fills and measures: nothing is differentiated through them. ZLoss has its gradient in that of the cross
+// entropy, which tests/model judges.
+const Names kWithoutGradient{"AdamW",      "Sgd",         "SquaredNorm", "Fill",
+                             "FillNormal", "DropoutMask", "ZLoss",       "DocumentPositions"};
 
 Names declared_kernels() {
     const std::regex declaration(R"(struct (\w+)\s*(final)?\s*:\s*(public )?(Kernel|Declared<))");

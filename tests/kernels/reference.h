@@ -205,13 +205,14 @@ inline Arrays cross_entropy(const Array& logits, const Array& labels, double sca
 }
 
 inline Array cross_entropy_backward(double dloss, const Array& logits, const Array& lse, const Array& labels,
-                                    double scale, double ignore) {
+                                    double scale, double ignore, double z_loss = 0) {
     const std::int64_t v = logits.shape.back();
     Array dx(logits.shape);
     for (std::int64_t r = 0; r < labels.size(); ++r)
         for (std::int64_t i = 0; i < v && labels[r] != ignore; ++i)
-            dx[r * v + i] =
-                dloss * scale * (std::exp(logits[r * v + i] - lse[r]) - (static_cast<double>(i) == labels[r]));
+            dx[r * v + i] = dloss * scale *
+                            ((1 + 2 * z_loss * lse[r]) * std::exp(logits[r * v + i] - lse[r]) -
+                             (static_cast<double>(i) == labels[r]));
     return dx;
 }
 

@@ -1,18 +1,13 @@
 // Every parameter's gradient of whole models against central finite differences, in f64.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
+#include "finite_differences.h"
 #include "tiny_model.h"
 
 namespace cleave {
 namespace {
 
 constexpr double kScale = 1.0 / 11.0;
-constexpr double kEpsilon = 5e-4;
-// Central differences at kEpsilon and kEpsilon / 2, extrapolated (Richardson): of an f64 loss near 3 the rounding is
-// about 3 x 2^-53 / kEpsilon = 7e-13, the truncation of order kEpsilon^4.
-constexpr double kTolerance = 1e-9;
 
 struct Case {
     test::Variant variant;
@@ -52,35 +47,7 @@ TEST_P(Gradients, EqualFiniteDifferences) {
             Tape forward(engine, false);
             return engine.read(model.loss(forward, batch.tokens, batch.labels, kScale), 0);
         };
-        for (Parameter* parameter : parameters) {
-            const auto weights = test::elements(parameter->value);
-            const auto gradient = test::elements(parameter->gradient);
-            const std::vector<double> saved(weights.begin(), weights.end());
-            auto difference = [&](const std::vector<double>& direction) {
-                auto shifted = [&](double by) {
-                    for (std::size_t i = 0; i < saved.size(); ++i) weights[i] = saved[i] + by * direction[i];
-                    return value();
-                };
-                auto central = [&](double by) { return (shifted(by) - shifted(-by)) / (2 * by); };
-                const double slope = (4 * central(kEpsilon / 2) - central(kEpsilon)) / 3;
-                std::copy(saved.begin(), saved.end(), weights.begin());
-                return slope;
-            };
-            const RandomStream random(3, parameter->name);
-            for (std::uint64_t trial = 0; trial < 4; ++trial) {
-                // A random direction first, then single elements.
-                std::vector<double> direction(saved.size(), 0.0);
-                double expected = 0;
-                if (trial == 0)  // of length about one
-                    for (std::size_t i = 0; i < direction.size(); ++i)
-                        direction[i] = random.normal(i + 100) / std::sqrt(static_cast<double>(direction.size()));
-                else
-                    direction[random.below(trial, direction.size())] = 1.0;
-                for (std::size_t i = 0; i < direction.size(); ++i) expected += gradient[i] * direction[i];
-                EXPECT_NEAR(difference(direction), expected, kTolerance * std::max(1.0, std::abs(expected)))
-                    << parameter->name << " trial " << trial;
-            }
-        }
+        test::expect_finite_differences(parameters, value);
     });
 }
 
@@ -96,6 +63,38 @@ INSTANTIATE_TEST_SUITE_P(
         return test::name_of(info.param.variant) + (info.param.tied ? "Tied" : "Untied") +
                (info.param.deferred ? "WeightsLater" : "");
     });
+
+// The objective has the gradient; the loss that is shown stays the cross entropy's, bit for bit.
+TEST(ZLoss, GradientsEqualFiniteDifferencesOfTheObjective) {
+    for (Family family : {Family::gpt2, Family::llama})
+        test::on_one_rank([&](CpuEngine& engine) {
+            const ModelConfig config = test::tiny(family);
+            Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
+            model.initialize(1);
+            test::perturb(model);
+            GradientBuckets gradients(engine, model.parameters(), 1 << 12);
+            gradients.zero();
+            const test::Batch batch = test::random_batch(engine, config, 3);
+            constexpr double kCoefficient = 0.3;
+            const auto losses = [&](Tape& tape) {
+                return model.losses(tape, batch.tokens, batch.labels, kScale, kCoefficient);
+            };
+            Tape tape(engine);
+            const Loss loss = losses(tape);
+            tape.backward(loss.objective);
+
+            Tape forward(engine, false);
+            const double alone = engine.read(model.loss(forward, batch.tokens, batch.labels, kScale), 0);
+            const double z_loss = engine.read(loss.z_loss, 0);
+            EXPECT_EQ(engine.read(loss.cross_entropy, 0), alone);
+            EXPECT_GT(z_loss, 0.01);
+            EXPECT_EQ(engine.read(loss.objective, 0), alone + z_loss);
+            test::expect_finite_differences(model.parameters(), [&] {
+                Tape again(engine, false);
+                return engine.read(losses(again).objective, 0);
+            });
+        });
+}
 
 // Input and weight halves run apart give the bits of running them together.
 TEST(WeightHalves, LaterGiveTheSameBits) {

@@ -72,6 +72,75 @@ TEST_P(LowPrecision, StaysWithinItsOwnRoundingOfF64) {
 INSTANTIATE_TEST_SUITE_P(DTypes, LowPrecision, testing::Values(DType::f32, DType::bf16),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
+// The z-loss is a mean over the labels of the whole batch as well, and no part of the loss that is shown.
+TEST(DataParallel, TheZLossEqualsThatOfOneRank) {
+    for (Variant variant : {Variant::gpt2, Variant::llama}) {
+        Options options = test::small_options(variant);
+        options.job.train.z_loss = 0.05;
+        options.steps = 2;
+        const Outcome reference = test::run(options);
+        EXPECT_NEAR(reference.losses[0], one_rank(variant).losses[0], 1e-14);
+        // Weights near 0 give logits near 0, and a log-sum-exp near log 29.
+        EXPECT_NEAR(reference.z_losses[0], 0.05 * std::log(29) * std::log(29), 1e-2);
+        EXPECT_GT(test::worst_gradient_difference(one_rank(variant).gradients, reference.gradients).difference, 1e-3);
+        for (const auto& [dp, accumulation] : {std::pair{1, 5}, {2, 1}, {3, 2}, {4, 3}, {8, 1}}) {
+            options.layout = {dp, accumulation};
+            const Outcome outcome = test::run(options);
+            const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
+            EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter << ", dp " << dp;
+            for (std::size_t step = 0; step < 2; ++step) {
+                EXPECT_NEAR(outcome.losses[step], reference.losses[step], 1e-12);
+                EXPECT_NEAR(outcome.z_losses[step], reference.z_losses[step], 1e-12);
+            }
+        }
+    }
+}
+
+// Documents and windows go with their rows, whatever ranks and microbatches cut the batch into; recomputed or not.
+TEST(DataParallel, DocumentsAndWindowsEqualThoseOfOneRank) {
+    for (Variant variant : {Variant::gpt2, Variant::llama}) {
+        Options options = test::small_options(variant);
+        options.job.data.separate_documents = true;
+        options.model.window = 3;
+        options.steps = 2;
+        const Outcome reference = test::run(options);
+        EXPECT_GT(test::worst_gradient_difference(one_rank(variant).gradients, reference.gradients).difference, 1e-3);
+        for (Recompute recompute : {Recompute::none, Recompute::full})
+            for (const auto& [dp, accumulation] : {std::pair{1, 5}, {2, 1}, {3, 2}, {8, 1}}) {
+                options.job.recompute = recompute;
+                options.layout = {dp, accumulation};
+                const Outcome outcome = test::run(options);
+                const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
+                EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter << ", dp " << dp;
+                for (std::size_t step = 0; step < 2; ++step)
+                    EXPECT_NEAR(outcome.losses[step], reference.losses[step], 1e-12);
+            }
+    }
+}
+
+// A learning rate at which every update is lost: as many as there are gradients that are not 0, on every layout. (With
+// an ordinary one the counts follow the rounding of the gradients, which is another from layout to layout.)
+TEST(DataParallel, CountsOfLostUpdatesAreThoseOfOneRank) {
+    Options options = test::small_options(Variant::llama);
+    options.job.train.dtype = DType::f32;
+    options.job.train.optimizer = OptimizerKind::sgd;
+    options.job.train.weight_decay = 0;
+    options.job.train.lr = options.job.train.min_lr = 1e-25;
+    options.job.train.count_underflow = true;
+    options.model.initial_deviation = 1;  // no weight so small that such an update could show
+    for (int dp : {1, 2, 4}) {
+        options.layout = {dp, 1};
+        const Outcome outcome = test::run(options);
+        std::int64_t nonzero = 0;
+        for (const auto& [name, values] : outcome.gradients)
+            nonzero += std::count_if(values.begin(), values.end(), [](double g) { return g != 0; });
+        ASSERT_EQ(outcome.underflows.size(), 1U);
+        EXPECT_GT(nonzero, 1000);
+        EXPECT_EQ(outcome.underflows[0].updates, nonzero);
+        EXPECT_EQ(outcome.underflows[0].gradients, 0);
+    }
+}
+
 TEST(DataParallel, ParametersStayBitEqualOverTwentySteps) {
     Options options = test::small_options();
     options.job.train.dtype = DType::f32;

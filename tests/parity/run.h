@@ -18,6 +18,8 @@ namespace cleave::test {
 struct Outcome {
     std::vector<double> losses;
     std::vector<double> norms;
+    std::vector<double> z_losses;
+    std::vector<Underflow> underflows;         // where they are counted
     Values gradients;                          // of the first step, reduced, on rank 0
     Values parameters;                         // after all steps, on rank 0
     std::vector<std::vector<std::byte>> bits;  // every rank's parameters, byte for byte
@@ -52,12 +54,18 @@ inline std::vector<double> doubles(const Tensor& tensor) {
 }
 
 // Rows [first, first + rows) of the global batch of `step`; about a fifth of the labels are masked, unequally over the
-// rows.
-inline Samples global_rows(const ModelConfig& model, int step, std::int64_t first, std::int64_t rows) {
+// rows. With `documents` a fifth of the tokens begin one.
+inline Samples global_rows(const ModelConfig& model, int step, std::int64_t first, std::int64_t rows, bool documents) {
     const RandomStream random(77, "parity", static_cast<std::uint64_t>(step));
     Samples samples;
     samples.first_row = first;
     for (std::int64_t i = first * model.context; i < (first + rows) * model.context; ++i) {
+        if (documents) {
+            const std::int64_t t = i % model.context;
+            const bool begins =
+                t == 0 || random.uniform((std::uint64_t{1} << 40) + static_cast<std::uint64_t>(i)) < 0.2;
+            samples.first_visible.push_back(begins ? static_cast<std::int32_t>(t) : samples.first_visible.back());
+        }
         const auto n = static_cast<std::uint64_t>(model.vocabulary);
         const auto at = static_cast<std::uint64_t>(3 * i);
         samples.tokens.push_back(static_cast<std::int32_t>(random.below(at, n)));
@@ -74,7 +82,8 @@ inline std::vector<Samples> own_microbatches(const Options& options, int step, i
     const std::int64_t rows = per_rank / options.layout.accumulation;
     std::vector<Samples> microbatches;
     for (int m = 0; m < options.layout.accumulation; ++m)
-        microbatches.push_back(global_rows(options.model, step, rank * per_rank + m * rows, rows));
+        microbatches.push_back(
+            global_rows(options.model, step, rank * per_rank + m * rows, rows, options.job.data.separate_documents));
     return microbatches;
 }
 
@@ -100,6 +109,8 @@ inline Outcome run(const Options& options) {
             if (!first_rank) continue;
             outcome.losses.push_back(result.loss);
             outcome.norms.push_back(result.gradient_norm);
+            outcome.z_losses.push_back(result.z_loss);
+            if (result.underflow) outcome.underflows.push_back(*result.underflow);
             if (step == 0)
                 for (Parameter* p : model.parameters())
                     outcome.gradients[p->name] = doubles(train.gradients().reduced(*p));

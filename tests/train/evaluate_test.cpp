@@ -7,6 +7,7 @@
 
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
+#include "support/scratch.h"
 #include "train/sampler.h"
 
 namespace cleave {
@@ -59,7 +60,9 @@ double plain_mean(const Dataset& dataset, const Job& job) {
     const Mesh mesh({{"pp", 1}, {"dp", 1}, {"cp", 1}, {"tp", 1}});
     const auto tokens = dataset.tokens(Part::validation);
     const auto context = static_cast<std::size_t>(job.model.context);
+    const auto mask = dataset.mask(Part::validation);
     double sum = 0;
+    double labels = 0;
     comm::LaunchOptions launch;
     launch.ranks = 1;
     comm::run_ranks(launch, [&](comm::Communicator& world) {
@@ -74,13 +77,15 @@ double plain_mean(const Dataset& dataset, const Job& job) {
             engine.read_bytes(model.logits(tape, write_samples(engine, model, "tokens", window)),
                               std::as_writable_bytes(std::span(logits)));
             for (std::size_t i = 0; i < context && start + i + 1 < tokens.size(); ++i) {
+                if (!mask.empty() && mask[start + i + 1] == std::byte{}) continue;
+                ++labels;
                 double total = 0;
                 for (std::size_t v = 0; v < 256; ++v) total += std::exp(logits[i * 256 + v]);
                 sum += std::log(total) - logits[i * 256 + static_cast<std::size_t>(tokens[start + i + 1])];
             }
         }
     });
-    return sum / static_cast<double>(tokens.size() - 1);
+    return sum / labels;
 }
 
 TEST(Evaluate, IsTheMeanOverEveryLabelWhateverTheLayoutAndBatch) {
@@ -90,6 +95,31 @@ TEST(Evaluate, IsTheMeanOverEveryLabelWhateverTheLayoutAndBatch) {
     const double expected = plain_mean(dataset, job);
     for (const auto& [ranks, rows] : {std::pair{1, 1}, {1, 4}, {2, 3}, {4, 1}, {4, 5}})
         EXPECT_NEAR(evaluated(dataset, job, ranks, rows), expected, 1e-12 * expected) << ranks << " x " << rows;
+}
+
+TEST(Evaluate, CountsMaskedLabelsNowhere) {
+    const ScratchFolder folder;
+    Job job = small_job();
+    job.data.mask = (folder / "mask").string();
+    std::string mask;
+    for (std::size_t i = 0; i < text().size(); ++i) mask += static_cast<char>(i % 7 < 3 ? 1 : 0);
+    write_all(job.data.mask, mask);
+    const Dataset masked = Dataset::from_text(text(), job.data);
+    const double expected = plain_mean(masked, job);
+    job.data.mask.clear();
+    const Dataset whole = Dataset::from_text(text(), job.data);
+    EXPECT_GT(std::abs(plain_mean(whole, job) - expected), 1e-4) << "the mask should matter";
+    for (const auto& [ranks, rows] : {std::pair{1, 4}, {2, 3}, {4, 1}})
+        EXPECT_NEAR(evaluated(masked, job, ranks, rows), expected, 1e-12 * expected) << ranks << " x " << rows;
+}
+
+TEST(Evaluate, WithoutALabelIsAUserError) {
+    const ScratchFolder folder;
+    Job job = small_job();
+    job.data.mask = (folder / "mask").string();
+    write_all(job.data.mask, std::string(text().size(), '\0'));
+    const Dataset masked = Dataset::from_text(text(), job.data);
+    EXPECT_NE(user_error([&] { evaluated(masked, job, 2, 3); }).find("every label"), std::string::npos);
 }
 
 }  // namespace

@@ -67,9 +67,30 @@ TEST(HuggingFaceConfig, MissingKeysMeanWhatTheyMeanInTransformers) {
     EXPECT_EQ(read.model.hidden_mlp(), 128);
     EXPECT_EQ(read.model.norm_epsilon, 1e-6);
     EXPECT_EQ(read.model.context, 128);
-    EXPECT_THAT(read.notes, ElementsAre(HasSubstr("resid_pdrop = 0.1")));
+    EXPECT_EQ(read.model.dropout, 0.1);  // resid_pdrop; embd_pdrop and attn_pdrop are missing, which is 0.1
+    EXPECT_THAT(read.notes, ElementsAre(HasSubstr("attn_pdrop = 0.1 is not taken over")));
     Json qwen3 = llama().set("model_type", "qwen3").set("architectures", Json::array().push("Qwen3ForCausalLM"));
     EXPECT_EQ(read_hugging_face_config(qwen3, "config.json").model.head_channels(), 128);
+}
+
+TEST(HuggingFaceConfig, DropoutIsTakenOverWhereItFitsAndNamedWhereNot) {
+    const auto read = [](const Json& config) { return read_hugging_face_config(config, "config.json"); };
+    const HuggingFaceModel equal = read(gpt2().set("resid_pdrop", 0.2).set("embd_pdrop", 0.2).set("attn_pdrop", 0));
+    EXPECT_EQ(equal.model.dropout, 0.2);
+    EXPECT_THAT(equal.notes, IsEmpty());
+    const HuggingFaceModel unequal = read(gpt2().set("embd_pdrop", 0.3).set("attn_pdrop", 0.0));
+    EXPECT_EQ(unequal.model.dropout, 0);
+    EXPECT_THAT(unequal.notes, ElementsAre(AllOf(HasSubstr("embd_pdrop = 0.3 and resid_pdrop = 0.1"),
+                                                 HasSubstr("not taken over"), HasSubstr("model.dropout"))));
+    const HuggingFaceModel attention = read(llama().set("attention_dropout", 0.25));
+    EXPECT_EQ(attention.model.dropout, 0);
+    EXPECT_THAT(attention.notes, ElementsAre(HasSubstr("attention_dropout = 0.25 is not taken over")));
+    for (const Json& wrong : {Json(1), Json(-0.1), Json("much")})
+        EXPECT_THAT(refusal(gpt2().set("embd_pdrop", wrong)), HasSubstr("embd_pdrop: found " + wrong.dump()));
+    // And out again.
+    const Json out = hugging_face_config(equal.model, DType::f32);
+    EXPECT_EQ(read(out).model.dropout, 0.2);
+    EXPECT_THAT(read(out).notes, IsEmpty());
 }
 
 TEST(HuggingFaceConfig, EverythingUnsupportedIsNamedAtOnce) {
@@ -138,6 +159,9 @@ TEST(HuggingFaceConfig, BothPartsOfQwenTogetherHaveNoArchitecture) {
     model.family = Family::llama;
     model.qkv_bias = model.qk_norm = true;
     EXPECT_THAT(user_error([&] { hugging_face_config(model, DType::f32); }), HasSubstr("no architecture"));
+    model.qk_norm = false;
+    model.window = 8;
+    EXPECT_THAT(user_error([&] { hugging_face_config(model, DType::f32); }), HasSubstr("model.window: found 8"));
 }
 
 }  // namespace

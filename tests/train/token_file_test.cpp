@@ -186,10 +186,10 @@ TEST_F(TokenFileTest, LargeVocabulariesAreWrittenWithWiderIds) {
 TEST_F(TokenFileTest, TheTokenizersFileIsNamedWhereItIsNeededAndOnlyThere) {
     Job::Data data;
     data.tokenizer = TokenizerKind::bpe;
-    EXPECT_THAT(tokenizer_problem(data).value_or(""), HasSubstr("data.tokenizer_file: no file is named"));
+    EXPECT_THAT(data_problems(data), testing::Contains(HasSubstr("data.tokenizer_file: no file is named")));
     data.tokenizer = TokenizerKind::bytes;
     data.tokenizer_file = "t.json";
-    EXPECT_THAT(tokenizer_problem(data).value_or(""), HasSubstr("data.tokenizer_file: found 't.json'"));
+    EXPECT_THAT(data_problems(data), testing::Contains(HasSubstr("data.tokenizer_file: found 't.json'")));
 }
 
 }  // namespace
