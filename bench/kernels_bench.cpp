@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "attention_comparison.h"
 #include "buffer.h"
 #include "kernels/activation.h"
 #include "kernels/attention.h"
@@ -162,6 +163,7 @@ int main(int count, char** words) {
         attentions(t, 1, 1024, 4, 4, 64);
         attentions(t, 1, 1024, 8, 2, 128);
     }
+    bench::compare_attentions(filter);
     for (DType t : {DType::f32, DType::bf16}) {
         memory_bound(t, 384, 128);
         memory_bound(t, 384, 512);
