@@ -69,9 +69,10 @@ CLEAVE_INLINE void tile_block(TileA<U> a, const U* b, std::int64_t b_stride, A* 
     }
 }
 
+// A function of its own: inlined, its registers are given to what is around.
 template <int Vectors, class U, class A, class Start>
-void tile_rows(TileA<U> a, const U* b, std::int64_t b_stride, A* c, std::int64_t c_stride, std::int64_t rows,
-               std::int64_t depth, Start start) {
+__attribute__((noinline)) void tile_rows(TileA<U> a, const U* b, std::int64_t b_stride, A* c, std::int64_t c_stride,
+                                         std::int64_t rows, std::int64_t depth, Start start) {
     // Enough independent sums to hide the latency of a multiply-add, few enough for 32 registers.
     constexpr int kRows = Vectors <= 2 ? 8 : 4;
     std::int64_t r = 0;
