@@ -66,14 +66,14 @@ void stream(char* to, const char* from, std::int64_t bytes) {
 #endif
 }
 
-// Bytes a second of a copy by the whole team, half of them read and half written, as the kernels' bytes are counted: by
-// memcpy or by streaming stores, whichever is faster.
-double copy_rate(double bytes) {
-    const auto half = static_cast<std::int64_t>(bytes / 2) / 64 * 64;
-    const Buffer from = buffer(half), to = buffer(half);
+// Bytes a second, read and written, of a copy by the whole team, by memcpy or by streaming stores, whichever is faster.
+// Each side is as large as the kernel's operands together: caches do not help the copy more than the kernel.
+double copy_rate(double operands) {
+    const auto bytes = static_cast<std::int64_t>(operands) / 64 * 64;
+    const Buffer from = buffer(bytes), to = buffer(bytes);
     auto rate = [&](auto&& copy) {
-        return bytes / seconds([&] {
-                   parallel_for(half, 65536, [&](std::int64_t begin, std::int64_t end) {
+        return 2 * operands / seconds([&] {
+                   parallel_for(bytes, 65536, [&](std::int64_t begin, std::int64_t end) {
                        copy(static_cast<char*>(to.get()) + begin, static_cast<char*>(from.get()) + begin, end - begin);
                    });
                });
@@ -103,7 +103,10 @@ void measure(const std::string& name, const Kernel& kernel, const std::vector<Op
     const Cost cost = kernel.cost(in, out);
     fmt::print("{:44} {:10.2f} us {:8.1f} GFLOP/s {:8.2f} GB/s", name, time * 1e6, cost.flops / time * 1e-9,
                cost.bytes / time * 1e-9);
-    if (against_copy) fmt::print("  {:4.0f} % of a copy", 100 * cost.bytes / time / copy_rate(cost.bytes));
+    double operand_bytes = 0;
+    for (const auto* views : {&in, &out})
+        for (const View& view : *views) operand_bytes += static_cast<double>(view.bytes());
+    if (against_copy) fmt::print("  {:4.0f} % of a copy", 100 * cost.bytes / time / copy_rate(operand_bytes));
     fmt::print("\n");
     std::fflush(stdout);
 }

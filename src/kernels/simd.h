@@ -185,6 +185,25 @@ CLEAVE_INLINE void store(T* p, Vec<accumulator_t<T>> v, int count) {
 #endif
 }
 
+// A whole vector past the caches, to an address that is a multiple of its size: for results so large that nobody will
+// find them in a cache. end_streams() before another thread may read them.
+template <class T>
+CLEAVE_INLINE void stream(T* p, Vec<accumulator_t<T>> v) {
+#if CLEAVE_AVX512
+    if constexpr (std::is_same_v<T, bf16>)
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(p), (__m256i)narrow(v));
+    else
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+#else
+    store(p, v);
+#endif
+}
+CLEAVE_INLINE void end_streams() {
+#if CLEAVE_AVX512
+    _mm_sfence();
+#endif
+}
+
 // Lanes are combined in halves: one fixed order.
 template <class F>
 CLEAVE_INLINE float fold(f32x16 v, F&& f) {
