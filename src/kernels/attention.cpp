@@ -13,129 +13,167 @@ using namespace simd;
 // Queries of one task. Each task packs the keys and values that its queries see, for all heads of its group.
 constexpr std::int64_t kTaskQueries = 512;
 
-template <class A>
+template <class T>
 struct ForwardScratch {
-    ForwardScratch(const AttentionShape& shape, void* begin) {
+    using A = accumulator_t<T>;
+    ForwardScratch(const AttentionShape& shape, void* begin)
+        : depth_units(units<T>(shape.depth)), depth(padded<A>(shape.depth)) {
         Scratch scratch(begin);
-        // A task begins with a whole block of keys.
-        stride = padded<A>(std::min(shape.keys, shape.most_keys(kTaskQueries) + kKeyBlock));
-        keys = scratch.take<A>(shape.depth * stride);
-        values = scratch.take<A>(stride * padded<A>(shape.depth));
-        queries = scratch.take<A>(kQueryBlock * padded<A>(shape.depth));
-        output = scratch.take<A>(kQueryBlock * padded<A>(shape.depth));
+        // A task begins with a whole block of keys, which its first query may see the end of only.
+        const std::int64_t most = blocks_of(shape.most_keys(kTaskQueries) + kKeyBlock - 1, kKeyBlock);
+        const std::int64_t blocks = std::min(most, blocks_of(shape.keys, kKeyBlock));
+        keys = scratch.take<Unit<T>>(blocks * key_block());
+        values = scratch.take<Unit<T>>(blocks * value_block());
+        queries = scratch.take<Unit<T>>(kQueryBlock * units<T>(depth));
+        output = scratch.take<A>(kQueryBlock * depth);
         bytes = scratch.used();
     }
-    std::int64_t stride;  // padded s, of the keys that a task sees
-    A* keys;              // [d, stride]
-    A* values;            // [s, padded d]
-    A* queries;           // [kQueryBlock, padded d]
-    A* output;            // [kQueryBlock, padded d], before the division by the sum
+    std::int64_t key_block() const { return depth_units * kKeyBlock; }
+    std::int64_t value_block() const { return units<T>(kKeyBlock) * depth; }
+
+    std::int64_t depth_units, depth;  // of a head, in units and in padded numbers
+    Unit<T>* keys;                    // for each block of keys [units of d, kKeyBlock]
+    Unit<T>* values;                  // for each block of keys [units of kKeyBlock, padded d]
+    Unit<T>* queries;                 // [kQueryBlock, units of padded d]
+    A* output;                        // [kQueryBlock, padded d], before the division by the sum
     std::int64_t bytes;
 };
 
-// The running softmax of a block of queries. Each step goes over all rows, so that they hide each other's latencies.
-template <class A>
+// The running softmax of a block of queries, a strip at a time. Each step goes over all rows of the strip, so that they
+// hide each other's latencies.
+template <class T>
 struct Softmax {
-    alignas(64) A scores[kQueryBlock * kKeyBlock];
-    alignas(64) A highest[kQueryBlock];
-    alignas(64) A base[kQueryBlock];  // what is taken from the scores before exp
-    alignas(64) A factors[kQueryBlock];
-    Vec<A> sums[kQueryBlock];  // lane by lane; added up at the end
+    using A = accumulator_t<T>;
+    static constexpr A kNone = -std::numeric_limits<A>::infinity();
+    static constexpr std::int64_t kRowUnits = kKeyBlock / kUnit<T>;
+
+    alignas(64) A scores[kStrip * kKeyBlock];
+    alignas(64) Unit<T> probabilities[kStrip * kRowUnits];  // up to the division by their sum
+    alignas(64) A base[kStrip];                             // what is taken from the scores before exp
+    alignas(64) A factors[kStrip];  // turn what was summed before into sums relative to the new base
+    A highest[kQueryBlock];         // scores
+    Vec<A> sums[kQueryBlock];       // lane by lane; added up at the end
 
     Softmax() {
-        for (A& h : highest) h = -std::numeric_limits<A>::infinity();
+        for (A& h : highest) h = kNone;
         for (Vec<A>& s : sums) s = Vec<A>{};
     }
 
-    // Scales the scores, masks those outside [begin(r), end(r)) and takes their highest; factors[r] turns what was
-    // summed before into sums relative to the new highest.
-    template <class Begin, class End>
-    void update(std::int64_t rows, std::int64_t vectors, A scale, const Begin& begin, const End& end) {
-        const Vec<A> masked = splat(-std::numeric_limits<A>::infinity());
-        for (std::int64_t r = 0; r < rows; ++r) {
-            A* row = scores + r * kKeyBlock;
-            Vec<A> top = masked;
-            for (std::int64_t v = 0; v < vectors; ++v) {
-                const std::int64_t i = v * kLanes<A>;
-                Vec<A> score = load(row + i) * scale;
-                if (begin(r) > i || end(r) < i + kLanes<A>)
-                    score = select_range(score, masked, begin(r) - i, end(r) - i);
-                store(row + i, score);
-                top = max(top, score);
-            }
-            const A updated = std::max(highest[r], largest(top));
-            // A row that has seen no key yet has no highest score; 0 serves as well.
-            base[r] = updated == -std::numeric_limits<A>::infinity() ? A{} : updated;
-            factors[r] = highest[r] - base[r];
-            highest[r] = updated;
-        }
-        for (std::int64_t r = 0; r < kQueryBlock; r += kLanes<A>) store(factors + r, exp(load(factors + r)));
+    // Of the strip's row r, which is row strip + r of the block.
+    void raise(std::int64_t strip, std::int64_t r, A top, A scale) {
+        A& known = highest[strip + r];
+        const A updated = std::max(known, top);
+        base[r] = updated == kNone ? A{} : updated;  // of a row that has seen no key yet
+        factors[r] = (known - base[r]) * scale;
+        known = updated;
     }
 
-    // Scores become probabilities, up to the division by their sum.
-    void exponentiate(std::int64_t rows, std::int64_t vectors) {
-        for (std::int64_t r = 0; r < rows; ++r) {
-            sums[r] *= factors[r];
-            for (std::int64_t v = 0; v < vectors; ++v) {
-                A* score = scores + r * kKeyBlock + v * kLanes<A>;
-                const Vec<A> p = exp(load(score) - base[r]);
-                store(score, p);
-                sums[r] += p;
+    // Masks scores that are not seen: those of row r outside [begin(r), end(r)).
+    template <class Begin, class End>
+    void mask(const SeenVectors<A>& seen, std::int64_t rows, const Begin& begin, const End& end) {
+        for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t v = seen.first; v < seen.last; ++v) {
+                A* place = scores + r * kKeyBlock + v * kLanes<A>;
+                store(place, select_range(load(place), splat(kNone), begin(r) - v * kLanes<A>, end(r) - v * kLanes<A>));
             }
+    }
+
+    void update(const SeenVectors<A>& seen, std::int64_t strip, std::int64_t rows, A scale) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+            const A* row = scores + r * kKeyBlock;
+            Vec<A> top = splat(kNone);
+            for (std::int64_t v = seen.first; v < seen.last; ++v) top = max(top, load(row + v * kLanes<A>));
+            raise(strip, r, largest(top), scale);
+        }
+        for (std::int64_t r = 0; r < kStrip; r += kLanes<A>) store(factors + r, exp(load(factors + r)));
+        for (std::int64_t r = 0; r < rows; ++r) {
+            Vec<A> sum = sums[strip + r] * factors[r];
+            for (std::int64_t v = seen.first; v < seen.last; ++v) {
+                const Vec<A> p = exp((load(scores + r * kKeyBlock + v * kLanes<A>) - base[r]) * scale);
+                store_row<T>(probabilities + r * kRowUnits + units<T>(v * kLanes<A>), p);
+                sum += p;
+            }
+            sums[strip + r] = sum;
         }
     }
 };
 
-// One block of queries [t, t + rows) of one head against all keys that it sees; the packed keys begin at `packed`.
-template <class T, class A = accumulator_t<T>>
-void attend(const AttentionShape& shape, const KeyMask& mask, A scale, const ForwardScratch<A>& scratch,
-            const HeadRows<T>& q, const HeadRows<T>& o, A* lse, std::int64_t packed, std::int64_t t,
+// Everything that does not change within a task.
+template <class T>
+struct Task {
+    using A = accumulator_t<T>;
+    const AttentionShape& shape;
+    const ForwardScratch<T>& scratch;
+    KeyMask mask;
+    A scale;
+    std::int64_t packed;  // the key at which the packed ones begin
+};
+
+// A strip of queries [t, t + rows), which is row `strip` and on of its block, against the block of keys at s.
+template <class T>
+void attend_strip(const Task<T>& task, Softmax<T>& softmax, std::int64_t t, std::int64_t strip, std::int64_t rows,
+                  std::int64_t s) {
+    using A = accumulator_t<T>;
+    const ForwardScratch<T>& scratch = task.scratch;
+    const SeenVectors<A> seen(task.mask, t, rows, s);
+    if (seen.first == seen.last) return;
+    const std::int64_t block = (s - task.packed) / kKeyBlock;
+    const std::int64_t first = seen.first * kLanes<A>;
+    const std::int64_t query_stride = units<T>(scratch.depth);
+    tile_product(TileA<Unit<T>>{scratch.queries + strip * query_stride, query_stride, 1},
+                 scratch.keys + block * scratch.key_block() + first, kKeyBlock, softmax.scores + first, kKeyBlock, rows,
+                 seen.last - seen.first, scratch.depth_units, Overwrite{});
+    if (!seen.all)
+        softmax.mask(
+            seen, rows, [&](std::int64_t r) { return task.mask.begin(t + r) - s; },
+            [&](std::int64_t r) { return task.mask.end(t + r) - s; });
+    softmax.update(seen, strip, rows, task.scale);
+    tile_product(TileA<Unit<T>>{softmax.probabilities + units<T>(first), softmax.kRowUnits, 1},
+                 scratch.values + block * scratch.value_block() + units<T>(first) * scratch.depth, scratch.depth,
+                 scratch.output + strip * scratch.depth, scratch.depth, rows, scratch.depth / kLanes<A>,
+                 units<T>((seen.last - seen.first) * kLanes<A>), AddToScaled<A>{softmax.factors});
+}
+
+// One block of queries [t, t + rows) of one head against all keys that it sees.
+template <class T>
+void attend(const Task<T>& task, const HeadRows<T>& q, const HeadRows<T>& o, accumulator_t<T>* lse, std::int64_t t,
             std::int64_t rows) {
-    const std::int64_t depth = padded<A>(shape.depth);
-    pack_rows(q, t, rows, scratch.queries);
-    std::fill_n(scratch.output, rows * depth, A{});
-    Softmax<A> softmax;
-    const std::int64_t seen = mask.end(t + rows - 1);
-    for (std::int64_t s = mask.begin(t) / kKeyBlock * kKeyBlock; s < seen; s += kKeyBlock) {
-        const std::int64_t keys = std::min(kKeyBlock, seen - s);
-        const std::int64_t vectors = padded<A>(keys) / kLanes<A>;
-        tile_product<A>({scratch.queries, depth, 1}, scratch.keys + (s - packed), scratch.stride, softmax.scores,
-                        kKeyBlock, rows, vectors, shape.depth, false);
-        softmax.update(
-            rows, vectors, scale, [&](std::int64_t r) { return mask.begin(t + r) - s; },
-            [&](std::int64_t r) { return std::min(keys, mask.end(t + r) - s); });
-        softmax.exponentiate(rows, vectors);
-        for (std::int64_t r = 0; r < rows; ++r)
-            for (std::int64_t d = 0; d < depth; d += kLanes<A>) {
-                A* output = scratch.output + r * depth + d;
-                store(output, load(output) * softmax.factors[r]);
-            }
-        tile_product<A>({softmax.scores, kKeyBlock, 1}, scratch.values + (s - packed) * depth, depth, scratch.output,
-                        depth, rows, depth / kLanes<A>, keys, true);
-    }
+    using A = accumulator_t<T>;
+    const std::int64_t depth = task.scratch.depth;
+    pack_left(q, t, rows, task.scratch.queries);
+    std::fill_n(task.scratch.output, rows * depth, A{});
+    Softmax<T> softmax;
+    const std::int64_t seen = task.mask.end(t + rows - 1);
+    for (std::int64_t s = task.mask.begin(t) / kKeyBlock * kKeyBlock; s < seen; s += kKeyBlock)
+        for (std::int64_t strip = 0; strip < rows; strip += kStrip)
+            attend_strip(task, softmax, t + strip, strip, std::min(kStrip, rows - strip), s);
     for (std::int64_t r = 0; r < rows; ++r) {
         const A total = sum(softmax.sums[r]);
-        lse[t + r] = softmax.highest[r] + std::log(total);
-        for_vectors<A>(0, shape.depth, [&](std::int64_t d, auto count) {
-            store(o.row(t + r) + d, load(scratch.output + r * depth + d) * (1 / total), count);
+        lse[t + r] = softmax.highest[r] * task.scale + std::log(total);
+        for_vectors<A>(0, q.depth, [&](std::int64_t d, auto count) {
+            store(o.row(t + r) + d, load(task.scratch.output + r * depth + d) * (1 / total), count);
         });
     }
 }
 
 // Queries [first, last) of the heads that share key head g of sample b.
-template <class T, class A = accumulator_t<T>>
-void attend_group(const AttentionShape& shape, A scale, const ForwardScratch<A>& scratch, Views inputs, Views outputs,
-                  std::int64_t b, std::int64_t g, std::int64_t first, std::int64_t last) {
-    const KeyMask mask(shape, inputs.size() > 3 ? &inputs[3] : nullptr, b);
-    const std::int64_t packed = mask.begin(first) / kKeyBlock * kKeyBlock;
-    const std::int64_t seen = mask.end(last - 1) - packed;
-    pack_transposed(HeadRows<T>(inputs[1], b, g), packed, seen, scratch.stride, scratch.keys);
-    pack_rows(HeadRows<T>(inputs[2], b, g), packed, seen, scratch.values);
+template <class T>
+void attend_group(const Task<T>& task, Views inputs, Views outputs, std::int64_t b, std::int64_t g, std::int64_t first,
+                  std::int64_t last) {
+    const HeadRows<T> k(inputs[1], b, g), v(inputs[2], b, g);
+    const ForwardScratch<T>& scratch = task.scratch;
+    const std::int64_t end = task.mask.end(last - 1);
+    for (std::int64_t s = task.packed, block = 0; s < end; s += kKeyBlock, ++block) {
+        const std::int64_t count = std::min(kKeyBlock, end - s);
+        pack_right_transposed(k, s, count, scratch.keys + block * scratch.key_block());
+        pack_right(v, s, count, scratch.values + block * scratch.value_block());
+    }
+    const AttentionShape& shape = task.shape;
     for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
-        A* lse = outputs[1].as<A>() + (b * shape.heads + h) * shape.queries;
+        auto* lse = outputs[1].as<accumulator_t<T>>() + (b * shape.heads + h) * shape.queries;
         for (std::int64_t t = first; t < last; t += kQueryBlock)
-            attend(shape, mask, scale, scratch, HeadRows<T>(inputs[0], b, h), HeadRows<T>(outputs[0], b, h), lse,
-                   packed, t, std::min(kQueryBlock, last - t));
+            attend(task, HeadRows<T>(inputs[0], b, h), HeadRows<T>(outputs[0], b, h), lse, t,
+                   std::min(kQueryBlock, last - t));
     }
 }
 
@@ -157,9 +195,8 @@ Cost Attention::cost(Views inputs, Views outputs) const {
 
 std::int64_t Attention::workspace_bytes(Views inputs, Views) const {
     const AttentionShape shape(form, inputs[0], inputs[1]);
-    return dispatch_float(inputs[0].dtype, [&]<class T>(T) {
-        return team_size() * ForwardScratch<accumulator_t<T>>(shape, nullptr).bytes;
-    });
+    return dispatch_float(inputs[0].dtype,
+                          [&]<class T>(T) { return team_size() * ForwardScratch<T>(shape, nullptr).bytes; });
 }
 
 void Attention::run(Views inputs, Views outputs, void* workspace) const {
@@ -170,20 +207,20 @@ void Attention::run(Views inputs, Views outputs, void* workspace) const {
     const AttentionShape shape(form, q, inputs[1]);
     if (form.documents) expect_first_visible(shape, inputs[3]);
     CLEAVE_CHECK(shape.keys > 0 || q.elements() == 0, "attention to no keys");
-    const std::int64_t blocks = (shape.queries + kTaskQueries - 1) / kTaskQueries;
+    const std::int64_t heads = shape.batch * shape.key_heads;
+    const std::int64_t blocks = blocks_of(shape.queries, kTaskQueries);
     dispatch_float(q.dtype, [&]<class T>(T) {
-        using A = accumulator_t<T>;
-        parallel_for(shape.batch * shape.key_heads * blocks, 1,
-                     [&](std::int64_t begin, std::int64_t end, std::int64_t chunk) {
-                         const std::int64_t bytes = ForwardScratch<A>(shape, nullptr).bytes;
-                         const ForwardScratch<A> scratch(shape, static_cast<std::byte*>(workspace) + chunk * bytes);
-                         for (std::int64_t task = begin; task < end; ++task) {
-                             const std::int64_t first = task % blocks * kTaskQueries;
-                             attend_group<T>(shape, static_cast<A>(form.scale), scratch, inputs, outputs,
-                                             task / blocks / shape.key_heads, task / blocks % shape.key_heads, first,
-                                             std::min(shape.queries, first + kTaskQueries));
-                         }
-                     });
+        parallel_tasks(heads * blocks, [&](std::int64_t i, std::int64_t worker) {
+            const std::int64_t bytes = ForwardScratch<T>(shape, nullptr).bytes;
+            const ForwardScratch<T> scratch(shape, static_cast<std::byte*>(workspace) + worker * bytes);
+            const std::int64_t b = i % heads / shape.key_heads;
+            const std::int64_t first = (blocks - 1 - i / heads) * kTaskQueries;  // those that see most begin
+            const KeyMask mask(shape, form.documents ? &inputs[3] : nullptr, b);
+            const Task<T> task{shape, scratch, mask, static_cast<accumulator_t<T>>(form.scale),
+                               mask.begin(first) / kKeyBlock * kKeyBlock};
+            attend_group(task, inputs, outputs, b, i % shape.key_heads, first,
+                         std::min(shape.queries, first + kTaskQueries));
+        });
     });
 }
 

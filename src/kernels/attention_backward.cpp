@@ -1,5 +1,5 @@
-// With p = exp(scale q k - lse), delta[t] = sum over d of do[t, d] o[t, d] and ds = p (do v^T - delta) scale:
-//   dv = p^T do,  dk = ds^T q,  dq = ds k
+// With p = exp(scale q k - lse), delta[t] = sum over d of do[t, d] o[t, d] and ds = p (do v^T - delta):
+//   dv = p^T do,  dk = scale ds^T q,  dq = scale ds k
 // One task has one head of keys with all heads of queries of its group: dk and dv are summed by one thread, over heads
 // and queries in ascending order.
 #include "kernels/attention.h"
@@ -13,30 +13,37 @@ namespace {
 
 using namespace simd;
 
-template <class A>
+template <class T>
 struct BackwardScratch {
-    BackwardScratch(const AttentionShape& shape, void* begin) {
+    using A = accumulator_t<T>;
+    BackwardScratch(const AttentionShape& shape, void* begin)
+        : depth_units(units<T>(shape.depth)), depth(padded<A>(shape.depth)) {
         Scratch scratch(begin);
-        const std::int64_t depth = padded<A>(shape.depth);
-        const std::int64_t keys = padded<A>(shape.keys);
-        keys_transposed = scratch.take<A>(shape.depth * keys);
-        values_transposed = scratch.take<A>(shape.depth * keys);
-        this->keys = scratch.take<A>(shape.keys * depth);
-        dk = scratch.take<A>(keys * depth);
-        dv = scratch.take<A>(keys * depth);
-        queries = scratch.take<A>(kQueryBlock * depth);
-        doutput = scratch.take<A>(kQueryBlock * depth);
+        const std::int64_t blocks = blocks_of(shape.keys, kKeyBlock);
+        for (auto** transposed : {&keys_transposed, &values_transposed})
+            *transposed = scratch.take<Unit<T>>(blocks * transposed_block());
+        keys = scratch.take<Unit<T>>(blocks * units<T>(kKeyBlock) * depth);
+        for (auto** sums : {&dk, &dv}) *sums = scratch.take<A>(blocks * kKeyBlock * depth);
+        for (auto** left : {&queries_left, &doutput_left}) *left = scratch.take<Unit<T>>(kQueryBlock * units<T>(depth));
+        for (auto** right : {&queries, &doutput}) *right = scratch.take<Unit<T>>(units<T>(kQueryBlock) * depth);
         dq = scratch.take<A>(kQueryBlock * depth);
         bytes = scratch.used();
     }
-    A* keys_transposed;    // [d, padded s]
-    A* values_transposed;  // [d, padded s]
-    A* keys;               // [s, padded d]
-    A* dk;                 // [padded s, padded d]
-    A* dv;                 // [padded s, padded d]
-    A* queries;            // [kQueryBlock, padded d]
-    A* doutput;            // [kQueryBlock, padded d]
-    A* dq;                 // [kQueryBlock, padded d]
+    std::int64_t transposed_block() const { return depth_units * kKeyBlock; }
+    // Row s of arrays of rows as sums, and as a right factor.
+    A* sum_row(A* sums, std::int64_t s) const { return sums + s * depth; }
+    Unit<T>* right_row(Unit<T>* factor, std::int64_t s) const { return factor + units<T>(s) * depth; }
+    TileA<Unit<T>> left_row(Unit<T>* factor, std::int64_t r) const {
+        return {factor + r * units<T>(depth), units<T>(depth), 1};
+    }
+
+    std::int64_t depth_units, depth;              // of a head, in units and in padded numbers
+    Unit<T>*keys_transposed, *values_transposed;  // for each block of keys [units of d, kKeyBlock]
+    Unit<T>* keys;                                // [units of s, padded d]
+    A *dk, *dv;                                   // [s, padded d]; dk without the scale
+    Unit<T>*queries_left, *doutput_left;          // of a block of queries [kQueryBlock, units of padded d]
+    Unit<T>*queries, *doutput;                    // [units of kQueryBlock, padded d]
+    A* dq;                                        // [kQueryBlock, padded d], without the scale
     std::int64_t bytes;
 };
 
@@ -46,72 +53,155 @@ struct Head {
     const accumulator_t<T>* lse;
 };
 
-template <class A>
-struct ScoreTile {
-    alignas(64) A p[kQueryBlock * kKeyBlock];
-    alignas(64) A ds[kQueryBlock * kKeyBlock];
+// One block of queries [t, t + rows) of one head against all keys that it sees.
+template <class T>
+class QueryBlock {
+  public:
+    using A = accumulator_t<T>;
+    QueryBlock(const KeyMask& mask, A scale, const BackwardScratch<T>& scratch, const Head<T>& head, std::int64_t t,
+               std::int64_t rows)
+        : mask_(mask), scale_(scale), scratch_(scratch), t_(t), rows_(rows) {
+        pack_left(head.q, t, rows, scratch.queries_left);
+        pack_left(head.doutput, t, rows, scratch.doutput_left);
+        pack_right(head.q, t, rows, scratch.queries);
+        pack_right(head.doutput, t, rows, scratch.doutput);
+        for (std::int64_t r = 0; r < rows; ++r) {
+            lse_[r] = head.lse[t + r];
+            delta_[r] = sum_over<A>(head.q.depth, [&](std::int64_t d, auto count) {
+                return load(head.o.row(t + r) + d, count) * load(head.doutput.row(t + r) + d, count);
+            });
+        }
+        std::fill_n(scratch.dq, rows * scratch.depth, A{});
+    }
 
-    // From scores in p and do v^T in ds to p and ds. Keys outside [begin, end) are masked.
-    void row(std::int64_t r, std::int64_t begin, std::int64_t end, std::int64_t vectors, A scale, A lse, A delta) {
-        A* scores = p + r * kKeyBlock;
-        A* dp = ds + r * kKeyBlock;
-        for (std::int64_t v = 0; v < vectors; ++v) {
-            const std::int64_t i = v * kLanes<A>;
-            Vec<A> probability = exp(simd::fma(load(scores + i), splat(scale), splat(-lse)));
-            if (begin > i || end < i + kLanes<A>) probability = select_range(probability, Vec<A>{}, begin - i, end - i);
-            store(scores + i, probability);
-            store(dp + i, probability * (load(dp + i) - delta) * scale);
+    void run() {
+        const std::int64_t end = mask_.end(t_ + rows_ - 1);
+        for (std::int64_t s = mask_.begin(t_) / kKeyBlock * kKeyBlock; s < end; s += kKeyBlock) against(s);
+    }
+
+  private:
+    // Against the block of keys at s.
+    void against(std::int64_t s) {
+        const std::int64_t strips = blocks_of(rows_, kStrip);
+        SeenVectors<A> seen[kQueryBlock / kStrip];
+        for (std::int64_t i = 0; i < strips; ++i) {
+            seen[i] = SeenVectors<A>(mask_, t_ + i * kStrip, strip_rows(i), s);
+            if (seen[i].first < seen[i].last) strip(i, s, seen[i]);
+        }
+        // The queries that see a vector of keys are strips that follow each other.
+        std::int64_t first = 0;
+        std::int64_t last = 0;
+        for (std::int64_t v = seen[0].first; v < seen[strips - 1].last; ++v) {
+            while (first < strips && seen[first].last <= v) ++first;
+            while (last < strips && seen[last].first <= v) ++last;
+            if (first < last) add_to_keys(s, v, first * kStrip, std::min(rows_, last * kStrip));
         }
     }
+
+    std::int64_t strip_rows(std::int64_t i) const { return std::min(kStrip, rows_ - i * kStrip); }
+
+    // p, ds and dq of strip i.
+    void strip(std::int64_t i, std::int64_t s, const SeenVectors<A>& seen) {
+        const std::int64_t row = i * kStrip;
+        const std::int64_t rows = strip_rows(i);
+        const std::int64_t first = seen.first * kLanes<A>;
+        const std::int64_t transposed = s / kKeyBlock * scratch_.transposed_block() + first;
+        auto product = [&](Unit<T>* left, const Unit<T>* right, A* to) {
+            tile_product(scratch_.left_row(left, row), right + transposed, kKeyBlock, to + first, kKeyBlock, rows,
+                         seen.last - seen.first, scratch_.depth_units, Overwrite{});
+        };
+        product(scratch_.queries_left, scratch_.keys_transposed, scores_);
+        product(scratch_.doutput_left, scratch_.values_transposed, dp_);
+        for (std::int64_t r = 0; r < rows; r += 2)
+            seen.all&& r + 2 <= rows ? two_rows<true>(row, r, s, seen) : two_rows<false>(row, r, s, seen);
+        tile_product(ds_.by_rows(row, first), scratch_.right_row(scratch_.keys, s + first), scratch_.depth,
+                     scratch_.dq + row * scratch_.depth, scratch_.depth, rows, scratch_.depth / kLanes<A>,
+                     units<T>((seen.last - seen.first) * kLanes<A>), AddTo{});
+    }
+
+    // Rows r and r + 1 of the strip that begins with row `strip` of the block; a row beyond the last sees nothing.
+    template <bool All>
+    void two_rows(std::int64_t strip, std::int64_t r, std::int64_t s, const SeenVectors<A>& seen) {
+        for (std::int64_t v = seen.first; v < seen.last; ++v) {
+            const std::int64_t i = v * kLanes<A>;
+            Vec<A> p[2];
+            Vec<A> ds[2];
+            for (std::int64_t two = 0; two < 2; ++two) {
+                const std::int64_t row = strip + r + two;
+                const std::int64_t place = (r + two) * kKeyBlock + i;
+                p[two] = exp(simd::fma(load(scores_ + place), splat(scale_), splat(-lse_[row])));
+                ds[two] = p[two] * (load(dp_ + place) - delta_[row]);
+                if (All) continue;
+                const std::int64_t begin = row < rows_ ? mask_.begin(t_ + row) - s - i : 0;
+                const std::int64_t end = row < rows_ ? mask_.end(t_ + row) - s - i : 0;
+                p[two] = select_range(p[two], Vec<A>{}, begin, end);
+                ds[two] = select_range(ds[two], Vec<A>{}, begin, end);
+            }
+            p_.store(strip + r, i, p[0], p[1]);
+            ds_.store(strip + r, i, ds[0], ds[1]);
+        }
+    }
+
+    // What the queries [first, last) of the block give to the keys of vector v.
+    void add_to_keys(std::int64_t s, std::int64_t v, std::int64_t first, std::int64_t last) {
+        const std::int64_t key = v * kLanes<A>;
+        auto product = [&](const auto& tile, Unit<T>* right, A* sums) {
+            tile_product(tile.by_columns(key, first), scratch_.right_row(right, first), scratch_.depth,
+                         scratch_.sum_row(sums, s + key), scratch_.depth, std::int64_t{kLanes<A>},
+                         scratch_.depth / kLanes<A>, units<T>(last - first), AddTo{});
+        };
+        product(p_, scratch_.doutput, scratch_.dv);
+        product(ds_, scratch_.queries, scratch_.dk);
+    }
+
+    const KeyMask& mask_;
+    A scale_;
+    const BackwardScratch<T>& scratch_;
+    std::int64_t t_, rows_;
+    A lse_[kQueryBlock]{};
+    A delta_[kQueryBlock]{};
+    alignas(64) A scores_[kStrip * kKeyBlock];
+    alignas(64) A dp_[kStrip * kKeyBlock];
+    FactorTile<T, false> p_;
+    FactorTile<T, true> ds_;
 };
 
-// One block of queries [t, t + rows) of one head.
 template <class T, class A = accumulator_t<T>>
-void attend_back(const AttentionShape& shape, const KeyMask& mask, A scale, const BackwardScratch<A>& scratch,
-                 const Head<T>& head, std::int64_t t, std::int64_t rows) {
-    const std::int64_t depth = padded<A>(shape.depth);
-    const std::int64_t depth_vectors = depth / kLanes<A>;
-    const std::int64_t key_stride = padded<A>(shape.keys);
-    ScoreTile<A> tile;
-    A delta[kQueryBlock];
-    pack_rows(head.q, t, rows, scratch.queries);
-    pack_rows(head.doutput, t, rows, scratch.doutput);
-    for (std::int64_t r = 0; r < rows; ++r)
-        delta[r] = sum_over<A>(shape.depth, [&](std::int64_t d, auto count) {
-            return load(head.o.row(t + r) + d, count) * load(scratch.doutput + r * depth + d);
-        });
-    std::fill_n(scratch.dq, rows * depth, A{});
-    const std::int64_t seen = mask.end(t + rows - 1);
-    for (std::int64_t s = mask.begin(t) / kKeyBlock * kKeyBlock; s < seen; s += kKeyBlock) {
-        const std::int64_t keys = std::min(kKeyBlock, seen - s);
-        const std::int64_t vectors = padded<A>(keys) / kLanes<A>;
-        tile_product<A>({scratch.queries, depth, 1}, scratch.keys_transposed + s, key_stride, tile.p, kKeyBlock, rows,
-                        vectors, shape.depth, false);
-        tile_product<A>({scratch.doutput, depth, 1}, scratch.values_transposed + s, key_stride, tile.ds, kKeyBlock,
-                        rows, vectors, shape.depth, false);
-        for (std::int64_t r = 0; r < rows; ++r)
-            tile.row(r, mask.begin(t + r) - s, std::min(keys, mask.end(t + r) - s), vectors, scale, head.lse[t + r],
-                     delta[r]);
-        // Masked keys have p = ds = 0: whole vectors of keys may be added.
-        tile_product<A>({tile.p, 1, kKeyBlock}, scratch.doutput, depth, scratch.dv + s * depth, depth,
-                        vectors * kLanes<A>, depth_vectors, rows, true);
-        tile_product<A>({tile.ds, 1, kKeyBlock}, scratch.queries, depth, scratch.dk + s * depth, depth,
-                        vectors * kLanes<A>, depth_vectors, rows, true);
-        tile_product<A>({tile.ds, kKeyBlock, 1}, scratch.keys + s * depth, depth, scratch.dq, depth, rows,
-                        depth_vectors, keys, true);
-    }
-    for (std::int64_t r = 0; r < rows; ++r)
-        for_vectors<A>(0, shape.depth, [&](std::int64_t d, auto count) {
-            store(head.dq.row(t + r) + d, load(scratch.dq + r * depth + d), count);
+void unpack_rows(const A* from, A scale, const HeadRows<T>& to, std::int64_t first, std::int64_t count) {
+    for (std::int64_t r = 0; r < count; ++r)
+        for_vectors<A>(0, to.depth, [&](std::int64_t d, auto live) {
+            store(to.row(first + r) + d, load(from + r * padded<A>(to.depth) + d) * scale, live);
         });
 }
 
-template <class T, class A = accumulator_t<T>>
-void unpack_rows(const A* from, const HeadRows<T>& to, std::int64_t count) {
-    for (std::int64_t r = 0; r < count; ++r)
-        for_vectors<A>(0, to.depth, [&](std::int64_t d, auto live) {
-            store(to.row(r) + d, load(from + r * padded<A>(to.depth) + d), live);
-        });
+// The heads that share key head g of sample b.
+template <class T>
+void attend_back(const AttentionShape& shape, const KeyMask& mask, double scale, const BackwardScratch<T>& scratch,
+                 Views inputs, Views outputs, std::int64_t b, std::int64_t g) {
+    using A = accumulator_t<T>;
+    const HeadRows<T> k(inputs[2], b, g), v(inputs[3], b, g);
+    for (std::int64_t s = 0, block = 0; s < shape.keys; s += kKeyBlock, ++block) {
+        const std::int64_t count = std::min(kKeyBlock, shape.keys - s);
+        pack_right_transposed(k, s, count, scratch.keys_transposed + block * scratch.transposed_block());
+        pack_right_transposed(v, s, count, scratch.values_transposed + block * scratch.transposed_block());
+        pack_right(k, s, count, scratch.right_row(scratch.keys, s));
+    }
+    for (A* sums : {scratch.dk, scratch.dv}) std::fill_n(sums, padded<A>(shape.keys) * scratch.depth, A{});
+    const A factor = static_cast<A>(scale);
+    for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
+        const Head<T> head{{inputs[1], b, h},
+                           {inputs[4], b, h},
+                           {inputs[0], b, h},
+                           {outputs[0], b, h},
+                           inputs[5].as<A>() + (b * shape.heads + h) * shape.queries};
+        for (std::int64_t t = 0; t < shape.queries; t += kQueryBlock) {
+            const std::int64_t rows = std::min(kQueryBlock, shape.queries - t);
+            QueryBlock<T>(mask, factor, scratch, head, t, rows).run();
+            unpack_rows(scratch.dq, factor, head.dq, t, rows);
+        }
+    }
+    unpack_rows(scratch.dk, factor, HeadRows<T>(outputs[1], b, g), 0, shape.keys);
+    unpack_rows(scratch.dv, A{1}, HeadRows<T>(outputs[2], b, g), 0, shape.keys);
 }
 
 }  // namespace
@@ -129,15 +219,14 @@ const Signature& AttentionBackward::signature() const {
 Cost AttentionBackward::cost(Views inputs, Views outputs) const {
     const AttentionShape shape(form, inputs[1], inputs[2]);
     Cost cost = elementwise_cost(inputs, outputs, 0);
-    cost.flops = 10 * static_cast<double>(shape.depth) * shape.pairs();
+    cost.flops = 10 * static_cast<double>(shape.depth) * shape.pairs();  // five products
     return cost;
 }
 
 std::int64_t AttentionBackward::workspace_bytes(Views inputs, Views) const {
     const AttentionShape shape(form, inputs[1], inputs[2]);
-    return dispatch_float(inputs[0].dtype, [&]<class T>(T) {
-        return team_size() * BackwardScratch<accumulator_t<T>>(shape, nullptr).bytes;
-    });
+    return dispatch_float(inputs[0].dtype,
+                          [&]<class T>(T) { return team_size() * BackwardScratch<T>(shape, nullptr).bytes; });
 }
 
 void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const {
@@ -149,35 +238,12 @@ void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const 
     const AttentionShape shape(form, q, inputs[2]);
     if (form.documents) expect_first_visible(shape, inputs[6]);
     dispatch_float(q.dtype, [&]<class T>(T) {
-        using A = accumulator_t<T>;
-        parallel_for(shape.batch * shape.key_heads, 1, [&](std::int64_t begin, std::int64_t end, std::int64_t chunk) {
-            const std::int64_t bytes = BackwardScratch<A>(shape, nullptr).bytes;
-            const BackwardScratch<A> scratch(shape, static_cast<std::byte*>(workspace) + chunk * bytes);
-            for (std::int64_t task = begin; task < end; ++task) {
-                const std::int64_t b = task / shape.key_heads;
-                const std::int64_t g = task % shape.key_heads;
-                const KeyMask mask(shape, form.documents ? &inputs[6] : nullptr, b);
-                const HeadRows<T> k(inputs[2], b, g);
-                pack_transposed(k, 0, shape.keys, padded<A>(shape.keys), scratch.keys_transposed);
-                pack_transposed(HeadRows<T>(inputs[3], b, g), 0, shape.keys, padded<A>(shape.keys),
-                                scratch.values_transposed);
-                pack_rows(k, 0, shape.keys, scratch.keys);
-                const std::int64_t sums = padded<A>(shape.keys) * padded<A>(shape.depth);
-                std::fill_n(scratch.dk, sums, A{});
-                std::fill_n(scratch.dv, sums, A{});
-                for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
-                    const Head<T> head{{q, b, h},
-                                       {inputs[4], b, h},
-                                       {inputs[0], b, h},
-                                       {outputs[0], b, h},
-                                       inputs[5].as<A>() + (b * shape.heads + h) * shape.queries};
-                    for (std::int64_t t = 0; t < shape.queries; t += kQueryBlock)
-                        attend_back(shape, mask, static_cast<A>(form.scale), scratch, head, t,
-                                    std::min(kQueryBlock, shape.queries - t));
-                }
-                unpack_rows(scratch.dk, HeadRows<T>(outputs[1], b, g), shape.keys);
-                unpack_rows(scratch.dv, HeadRows<T>(outputs[2], b, g), shape.keys);
-            }
+        parallel_tasks(shape.batch * shape.key_heads, [&](std::int64_t task, std::int64_t worker) {
+            const std::int64_t bytes = BackwardScratch<T>(shape, nullptr).bytes;
+            const BackwardScratch<T> scratch(shape, static_cast<std::byte*>(workspace) + worker * bytes);
+            const std::int64_t b = task / shape.key_heads;
+            attend_back(shape, KeyMask(shape, form.documents ? &inputs[6] : nullptr, b), form.scale, scratch, inputs,
+                        outputs, b, task % shape.key_heads);
         });
     });
 }

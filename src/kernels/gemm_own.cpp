@@ -51,7 +51,7 @@ void add_tile(const Gemm& gemm, const double* a, const double* panel, double* y,
     const TileA<double> factor = gemm.a_transposed ? TileA<double>{a + first * gemm.m + row, 1, gemm.m}
                                                    : TileA<double>{a + row * gemm.k + first, gemm.k, 1};
     alignas(64) double tile[kRows * kWidth];
-    tile_product<double>(factor, panel, kWidth, tile, kWidth, rows, 4, depth, false);
+    tile_product(factor, panel, kWidth, tile, kWidth, rows, 4, depth, Overwrite{});
     const std::int64_t width = std::min(kWidth, gemm.n - column);
     for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t j = 0; j < width; ++j) y[(row + r) * gemm.n + column + j] += tile[r * kWidth + j];

@@ -22,6 +22,25 @@ std::int64_t row_grain(std::int64_t width) {
 constexpr std::int64_t kBlockRows = 8;
 constexpr std::int64_t kBlockElements = 4096;
 
+// Whether rows of results are larger together than caches are, and each made of whole vectors.
+constexpr std::int64_t kBeyondCaches = 32 << 20;
+bool streams(const View& rows) {
+    const std::int64_t vector = 64 / size_of(accumulator_of(rows.dtype)) * size_of(rows.dtype);  // bytes
+    return rows.bytes() >= kBeyondCaches && rows.shape.back() * size_of(rows.dtype) % vector == 0 &&
+           reinterpret_cast<std::uintptr_t>(rows.data) % static_cast<std::uintptr_t>(vector) == 0;
+}
+template <class T, class V, class Count>
+CLEAVE_INLINE void store_row(T* p, V v, Count count, bool streams) {
+    if constexpr (std::is_same_v<Count, Full<accumulator_t<T>>>)
+        if (streams) return stream(p, v);
+    store(p, v, count);
+}
+// To be called with every vector: the processor's own prefetching pauses while a block is worked on.
+template <class T>
+CLEAVE_INLINE void fetch(const T* p) {
+    __builtin_prefetch(p, 0, 2);
+}
+
 // RmsNorm is LayerNorm with mean 0 and no bias: `bias` and `mean` are null then.
 template <class T>
 struct Norm {
@@ -34,8 +53,10 @@ struct Norm {
     A* rstd;
     std::int64_t width;
     A epsilon;
+    bool streams;
 
     void block(std::int64_t first, std::int64_t last) const {
+        const T* next = x + (last - first) * width;  // of an element, that of the block to come
         A centre[kBlockRows]{};
         A scale[kBlockRows];
         for (std::int64_t r = first; mean && r < last; ++r)
@@ -54,7 +75,8 @@ struct Norm {
                 auto out =
                     (load(x + r * width + i, count) - centre[r - first]) * scale[r - first] * load(gain + i, count);
                 if (bias) out += load(bias + i, count);
-                store(y + r * width + i, out, count);
+                fetch(next + r * width + i);
+                store_row(y + r * width + i, out, count, streams);
             });
     }
 };
@@ -70,6 +92,7 @@ struct NormBackwardInput {
     const A* rstd;
     T* dx;
     std::int64_t width;
+    bool streams;
 
     auto g(std::int64_t r, std::int64_t i, auto count) const {
         return load(dy + r * width + i, count) * load(gain + i, count);
@@ -91,7 +114,9 @@ struct NormBackwardInput {
         for (std::int64_t r = first; r < last; ++r)
             for_vectors<A>(0, width, [&](std::int64_t i, auto count) {
                 const auto rest = g(r, i, count) - mean_g[r - first] - h(r, i, count) * mean_gh[r - first];
-                store(dx + r * width + i, rstd[r] * rest, count);
+                fetch(dy + (r + last - first) * width + i);
+                fetch(x + (r + last - first) * width + i);
+                store_row(dx + r * width + i, rstd[r] * rest, count, streams);
             });
     }
 };
@@ -103,6 +128,7 @@ void each_row(std::int64_t rows, const Rows& norm) {
     parallel_for(rows, row_grain(norm.width), [&norm, block](std::int64_t begin, std::int64_t end) {
         const Rows local = norm;  // a copy of its own: stores cannot alias its members
         for (std::int64_t r = begin; r < end; r += block) local.block(r, std::min(end, r + block));
+        end_streams();
     });
 }
 
@@ -124,7 +150,8 @@ void forward(const Kernel& kernel, Views inputs, Views outputs, bool centred, do
                                           .mean = centred ? outputs[1].as<A>() : nullptr,
                                           .rstd = outputs.back().as<A>(),
                                           .width = width[0],
-                                          .epsilon = static_cast<A>(epsilon)});
+                                          .epsilon = static_cast<A>(epsilon),
+                                          .streams = streams(outputs[0])});
     });
 }
 
@@ -143,7 +170,8 @@ void backward_input(const Kernel& kernel, Views inputs, Views outputs, bool cent
                                                        .mean = centred ? inputs[3].as<A>() : nullptr,
                                                        .rstd = inputs.back().as<A>(),
                                                        .dx = outputs[0].as<T>(),
-                                                       .width = x.shape.back()});
+                                                       .width = x.shape.back(),
+                                                       .streams = streams(outputs[0])});
     });
 }
 

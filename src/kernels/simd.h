@@ -27,6 +27,14 @@
 
 #define CLEAVE_INLINE inline __attribute__((always_inline))
 
+// Loads the vector once, here: the compiler would otherwise load it again as a memory operand of each use, and loads
+// are what a product of tiles has none to spare of.
+#if CLEAVE_AVX512
+#define CLEAVE_IN_REGISTER(vector) asm("" : "+v"(vector))
+#else
+#define CLEAVE_IN_REGISTER(vector)
+#endif
+
 namespace cleave::kernels::simd {
 
 using f32x8 = float __attribute__((vector_size(32)));
@@ -174,6 +182,25 @@ CLEAVE_INLINE void store(T* p, Vec<accumulator_t<T>> v, int count) {
     T buffer[kLanes<accumulator_t<T>>];
     store(buffer, v);
     std::memcpy(static_cast<void*>(p), buffer, static_cast<std::size_t>(count) * sizeof(T));
+#endif
+}
+
+// A whole vector past the caches, to an address that is a multiple of its size: for results so large that nobody will
+// find them in a cache. end_streams() before another thread may read them.
+template <class T>
+CLEAVE_INLINE void stream(T* p, Vec<accumulator_t<T>> v) {
+#if CLEAVE_AVX512
+    if constexpr (std::is_same_v<T, bf16>)
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(p), (__m256i)narrow(v));
+    else
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+#else
+    store(p, v);
+#endif
+}
+CLEAVE_INLINE void end_streams() {
+#if CLEAVE_AVX512
+    _mm_sfence();
 #endif
 }
 

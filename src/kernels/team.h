@@ -41,4 +41,17 @@ void parallel_for(std::int64_t n, std::int64_t grain, F&& f) {
     for (std::int64_t chunk = omp_get_thread_num(); chunk < chunks; chunk += omp_get_num_threads()) run(chunk);
 }
 
+// Calls f(task, worker), worker < chunk_count(n, 1), for every task of [0, n), each once. A thread that is free takes
+// the next one: for tasks of unequal work, each of which stands alone.
+template <class F>
+void parallel_tasks(std::int64_t n, F&& f) {
+    const std::int64_t workers = chunk_count(n, 1);
+    if (workers <= 1) {
+        for (std::int64_t task = 0; task < n; ++task) f(task, std::int64_t{0});
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(workers))
+    for (std::int64_t task = 0; task < n; ++task) f(task, static_cast<std::int64_t>(omp_get_thread_num()));
+}
+
 }  // namespace cleave::kernels

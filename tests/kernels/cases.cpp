@@ -339,6 +339,7 @@ void add_attention(std::vector<Case>& cases, bool large) {
                 return ref::attention(a[0], a[1], a[2], c.visible(c.document > 0 ? &a[3] : nullptr), scale);
             },
             16));
+        cases.back().bf16_roundings = 0.5;
         cases.push_back(make(
             "attention_backward" + c.name, AttentionBackward(c.form()), backward, {out(q), out(k), out(k)},
             [c, scale](const Arrays& a, const Arrays&) {
@@ -346,6 +347,7 @@ void add_attention(std::vector<Case>& cases, bool large) {
                 return ref::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], visible, scale);
             },
             32));
+        cases.back().bf16_roundings = 0.5;
     }
 }
 

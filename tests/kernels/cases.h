@@ -44,6 +44,8 @@ struct Case {
     std::function<std::vector<Array>(const std::vector<Array>& inputs, const std::vector<Array>& outputs)> reference;
     // Rounding errors of a sum, in units in the last place of the largest result; stated where sums are long.
     double roundings = 8;
+    // The same, of bf16, where factors that are made on the way (probabilities) are rounded to bf16 before a product.
+    double bf16_roundings = 0;
     bool team_changes_bits = false;  // oneDNN's products
 };
 

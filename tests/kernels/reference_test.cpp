@@ -37,10 +37,12 @@ double largest(const Array& array) {
 }
 
 // |result - reference| <= roundings u_computed max |reference| + u_stored |reference|: sums are taken in the
-// accumulator's dtype, and the result is rounded once to its own.
-void expect_near(const Array& result, const Array& reference, DType stored, DType dtype, double roundings) {
-    const double computed =
-        roundings * unit_of(dtype_of_role(Role::accumulator, dtype)) * std::max(1.0, largest(reference));
+// accumulator's dtype, and the result is rounded once to its own. Factors rounded to bf16 add their part to results in
+// bf16.
+void expect_near(const Array& result, const Array& reference, DType stored, DType dtype, const Case& c) {
+    const double unit = c.roundings * unit_of(dtype_of_role(Role::accumulator, dtype)) +
+                        (stored == DType::bf16 ? c.bf16_roundings * unit_of(stored) : 0);
+    const double computed = unit * std::max(1.0, largest(reference));
     ASSERT_EQ(result.size(), reference.size());
     for (std::int64_t i = 0; i < result.size(); ++i)
         ASSERT_NEAR(result[i], reference[i], computed + unit_of(stored) * std::abs(reference[i])) << "at " << i;
@@ -54,7 +56,7 @@ void expect_reference(const Case& c, DType dtype) {
     ASSERT_EQ(reference.size(), outputs.size());
     for (std::size_t o = 0; o < outputs.size(); ++o) {
         SCOPED_TRACE(fmt::format("{} in {}, output {}", c.name, name_of(dtype), o));
-        expect_near(outputs[o].values(), reference[o], outputs[o].view().dtype, dtype, c.roundings);
+        expect_near(outputs[o].values(), reference[o], outputs[o].view().dtype, dtype, c);
     }
 }
 
