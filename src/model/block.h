@@ -20,7 +20,7 @@ struct SequenceContext {
     KeyValueCache* cache = nullptr;   // with the keys and values of those; without one there are none
     // i32 [b t], where the document of each token begins in its row; none: the row is one document. For a whole
     // sequence alone. Rotary positions are relative and need not begin anew; learned ones do.
-    Tensor first_visible;
+    Tensor first_visible = {};
 };
 
 class Block {
