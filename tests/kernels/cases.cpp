@@ -91,6 +91,14 @@ void add_matmuls(std::vector<Case>& cases, bool large) {
     cases.push_back(matmul("nt bias, two contracted", {Form::nt, 2, true}, {a, h, k}, {n, h, k}, {n}, {a, n}));
     cases.push_back(matmul("tn accumulate", {Form::tn, 2, false, true}, {a, t, k}, {a, t, n}, {}, {k, n}));
     if (large) {
+        // One row: our own kernel in every dtype, more columns than a block and no whole number of vectors.
+        for (const auto& row : {matmul("nn one row", {Form::nn, 1}, {1, 602}, {602, 2101}, {}, {1, 2101}),
+                                matmul("nn one row, bias", {Form::nn, 1, true}, {1, 3}, {3, 70}, {70}, {1, 70}),
+                                matmul("nt one row", {Form::nt, 1}, {1, 602}, {301, 602}, {}, {1, 301}),
+                                matmul("nt one row, bias", {Form::nt, 1, true}, {1, 70}, {19, 70}, {19}, {1, 19})}) {
+            cases.push_back(row);
+            cases.back().team_changes_bits = false;
+        }
         cases.push_back(matmul("nn deep", {Form::nn, 1}, {33, 600}, {600, 65}, {}, {33, 65}));
         cases.push_back(matmul("nt deep", {Form::nt, 1}, {33, 600}, {65, 600}, {}, {33, 65}));
         cases.push_back(matmul("tn one column", {Form::tn, 1}, {300, 20}, {300, 1}, {}, {20, 1}));
