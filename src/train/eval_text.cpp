@@ -59,9 +59,13 @@ void EvalText::encode(const WeightsSource& source, const std::string& path) {
     const MappedFile mapped(path);
     const auto size = mapped.size();
     const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), size);
-    encoded_ = tokenizer_->encode(text, path, [size](std::size_t done) {
-        standard_log().progress(fmt::format("{} of {} MB as tokens", done / 1'000'000, size / 1'000'000));
-    });
+    constexpr std::size_t kLong = 20'000'000;  // bytes: one is waited for
+    Tokenizer::Progress progress;
+    if (size > kLong)
+        progress = [size](std::size_t done) {
+            standard_log().progress(fmt::format("{} of {} MB as tokens", done / 1'000'000, size / 1'000'000));
+        };
+    encoded_ = tokenizer_->encode(text, path, progress);
     standard_log().end_progress();
     all_ = TokenView(std::span<const Token>(encoded_));
     bytes_ = static_cast<std::int64_t>(size);
