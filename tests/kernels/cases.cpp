@@ -377,7 +377,7 @@ void add_attention(std::vector<Case>& cases, bool large) {
                 return ref::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], visible, scale, c.kept());
             },
             32));
-        cases.back().bf16_roundings = 0.5;
+        cases.back().bf16_roundings = 1;
     }
 }
 
