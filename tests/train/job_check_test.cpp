@@ -151,6 +151,32 @@ TEST(JobCheck, ComparesTheVocabulary) {
     EXPECT_THAT(problems(job, 1), IsEmpty());
 }
 
+TEST(JobCheck, AStepThatNeverComesHasNoTrace) {
+    Job job;
+    job.train.steps = 200;
+    job.run.trace_step = 201;
+    EXPECT_THAT(problems(job, 1),
+                ElementsAre(AllOf(HasSubstr("run.trace_step: found 201"), HasSubstr("from 1 to 200"))));
+    job.run.trace_step = 200;
+    EXPECT_THAT(problems(job, 1), IsEmpty());
+}
+
+TEST(JobCheck, ShowsWhatToTypeForAShortRun) {
+    Job job;
+    job.train.steps = 30;
+    job.train.min_lr = 2;
+    EXPECT_THAT(
+        problems(job, 1),
+        ElementsAre(HasSubstr("train.steps = 30; accepted: at most 30, for instance --set train.warmup_steps=3"),
+                    HasSubstr("for instance --set train.min_lr=0.0001")));
+}
+
+TEST(JobCheck, OneIsNoPlural) {
+    Job job;
+    job.mesh.dp = 2;
+    EXPECT_THAT(problems(job, 1), ElementsAre(HasSubstr("the run has 1 rank; accepted: 1,")));
+}
+
 TEST(JobCheck, RangesComeFirstSoThatNothingDividesByZero) {
     Job job;
     job.model.heads = 0;
