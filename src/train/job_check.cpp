@@ -143,8 +143,11 @@ class Checker {
         check_labels(Part::validation);
         const std::int64_t tokens = dataset_->tokenizer().vocabulary();
         if (job_.model.vocabulary != 0 && job_.model.vocabulary < tokens)
-            add("model.vocabulary: found {}, the tokenizer has {}; accepted: 0 (as many as it has), or at least {}",
-                job_.model.vocabulary, counted(tokens, "token"), tokens);
+            add("model.vocabulary: found {}, the tokenizer has {}; accepted: {}", job_.model.vocabulary,
+                counted(tokens, "token"),
+                job_.weights.empty() ? fmt::format("0 (as many as it has), or at least {}", tokens)
+                                     : fmt::format("with model.weights, a tokenizer with at most {}, or other weights",
+                                                   job_.model.vocabulary));
         try {
             dataset_->tokenizer().encode(job_.sample.prompt, "sample.prompt");
         } catch (const UserError& error) {

@@ -147,6 +147,8 @@ TEST(JobCheck, ComparesTheVocabulary) {
     job.model.vocabulary = 25;
     EXPECT_THAT(problems(job, 1),
                 ElementsAre(AllOf(HasSubstr("model.vocabulary: found 25"), HasSubstr("at least 26"))));
+    job.weights = "given";  // their table has so many rows
+    EXPECT_THAT(problems(job, 1), ElementsAre(HasSubstr("a tokenizer with at most 25, or other weights")));
     job.model.vocabulary = 32;
     EXPECT_THAT(problems(job, 1), IsEmpty());
 }
