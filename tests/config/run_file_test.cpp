@@ -185,6 +185,7 @@ TEST(EffectiveRunFile, GivesTheSameJobAgain) {
     job.data.path = "/data/any \"text\".txt";
     job.data.tokenizer_file = "/data/any \"tokenizer\".json";
     job.weights = "/models/any";
+    job.data.mask = "/data/any \"mask\"";
     job.run.folder = "/out/any";
     const RunFile back = parse(effective_run_file(job));
     EXPECT_THAT(back.problems, IsEmpty());
