@@ -161,9 +161,16 @@ void MappedFile::unmap() {
     if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-std::string read_text_file(const fs::path& path) {
+std::string read_text_file(const fs::path& path, std::size_t most_bytes) {
     struct stat status {};
-    const FileDescriptor file = open_to_read(path, status);
+    const FileDescriptor file = open_to_read(path, status, O_NONBLOCK);  // a pipe would wait for its writer
+    if (!S_ISREG(status.st_mode))
+        throw UserError("cannot read '{}': it is a pipe or a device; accepted: a file on a disk", path.string());
+    const auto check_size = [&](std::size_t size) {
+        if (size > most_bytes)
+            throw UserError("cannot read '{}': it has {} bytes; accepted: at most {}", path.string(), size, most_bytes);
+    };
+    check_size(static_cast<std::size_t>(status.st_size));
     std::string text;
     std::array<char, 65536> block{};
     for (;;) {
@@ -173,6 +180,7 @@ std::string read_text_file(const fs::path& path) {
             text.append(block.data(), static_cast<std::size_t>(got));
         else if (errno != EINTR)
             fail("read", path, errno);
+        check_size(text.size());  // those of /proc say that they are empty
     }
 }
 

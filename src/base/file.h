@@ -82,6 +82,8 @@ class MappedFile {
     std::size_t size_ = 0;
 };
 
-std::string read_text_file(const std::filesystem::path& path);
+inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 28;  // no file that a person or a tool writes has more
+// The whole of a regular file. Throws UserError, before it waits or reads, for a pipe, a device, or a larger one.
+std::string read_text_file(const std::filesystem::path& path, std::size_t most_bytes = kMostTextBytes);
 
 }  // namespace cleave

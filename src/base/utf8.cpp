@@ -45,4 +45,13 @@ std::string to_utf8(char32_t code_point) {
     return out;
 }
 
+bool is_utf8(std::string_view text) {
+    for (std::size_t at = 0; at < text.size();) {
+        const Utf8Step step = utf8_step(text, at);
+        if (!step.valid) return false;
+        at += step.length;
+    }
+    return true;
+}
+
 }  // namespace cleave

@@ -19,5 +19,6 @@ struct Utf8Step {
 Utf8Step utf8_step(std::string_view text, std::size_t at);
 void append_utf8(std::string& out, char32_t code_point);
 std::string to_utf8(char32_t code_point);
+bool is_utf8(std::string_view text);
 
 }  // namespace cleave

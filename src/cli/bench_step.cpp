@@ -145,10 +145,9 @@ int ranks_of(const BenchStepOptions& options) {
 }
 
 Job checked_job(const BenchStepOptions& options, int ranks) {
-    const RunFile file = read_model_or_run_file(options.model, options.sets);
-    std::vector<std::string> problems = file.problems;
-    for (const std::string& problem : check_without_text(file.job, ranks)) problems.push_back(file.placed(problem));
-    throw_problems(problems);
+    RunFile file = read_model_or_run_file(options.model, options.sets);
+    file.add(check_without_text(file.job, ranks));
+    throw_problems(file.problems);
     return file.job;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <system_error>
 #include <thread>
@@ -136,6 +137,8 @@ int guarded(bool json, const std::function<int()>& body) {
         return failed(error, kExitNo);
     } catch (const RankFailure& error) {
         return failed(error, kExitRankFailure);
+    } catch (const std::filesystem::filesystem_error& error) {
+        return failed(UserError("cannot use '{}': {}", error.path1().string(), error.code().message()), kExitUserError);
     } catch (const std::system_error& error) {  // of std::filesystem, threads, and fmt's writes to standard output
         const bool output = std::ferror(stdout) != 0;
         return failed(UserError("{}", output ? "cannot write the result to standard output" : error.what()),
@@ -160,7 +163,9 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, const std
     if (no_command) return fmt::format("{}; `cleave --help` lists all commands", error.what());
     std::string text = error.what();
     if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
-        text = fmt::format("{} needs a value", text.substr(0, text.find(':')));
+        text = fmt::format(
+            "{} {}", text.substr(0, text.find(':')),
+            text.find("At Most") == std::string::npos ? "needs a value" : "is given more than once; accepted: once");
     for (const std::string& argument : arguments) {
         if (text.find("not expected") == std::string::npos || argument.size() < 3 || !argument.starts_with("--"))
             continue;

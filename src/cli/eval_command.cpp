@@ -39,6 +39,7 @@ class EvalCommand : public Command {
 
     int run() override {
         options_.ranks = chosen_ranks(ranks_, 1);
+        check_threads(options_.ranks, "--ranks");
         options_.dtype = compute_dtype(dtype_);
         options_.json = json;
         return run_evaluation(options_);

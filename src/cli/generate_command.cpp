@@ -5,6 +5,7 @@
 #include "cli/dtype_option.h"
 #include "train/generate_options.h"
 #include "train/generation_run.h"
+#include "train/job_keys.h"
 
 namespace cleave::cli {
 namespace {
@@ -30,7 +31,8 @@ class GenerateCommand : public Command {
         options.text("--prompt", "TEXT", prompt_, "the beginning of the text (default: sample.prompt of the run)");
         options.integer("--tokens", tokens_, 1, 1'000'000'000,
                         "how many tokens to write at most (default: sample.tokens of the run)");
-        options.number("--temperature", temperature_, 0, 1e15, "0 = always the likeliest token (default: the run's)");
+        options.number("--temperature", temperature_, 0, kMostTemperature,
+                       "0 = always the likeliest token (default: the run's)");
         options.integer("--top-k", top_k_, 0, 1 << 26,
                         "draw from the k likeliest tokens only, 0 = from all (default: the run's)");
         options.number("--top-p", top_p_, 1e-9, 1,

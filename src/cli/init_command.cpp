@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "config/run_file.h"
 
@@ -29,7 +30,7 @@ class InitCommand : public Command {
     int run() override {
         namespace fs = std::filesystem;
         if (path_.empty()) {
-            const std::string text = commented_run_file(data_.empty() ? "text.txt" : data_);
+            const std::string text = text_for(data_.empty() ? "text.txt" : data_);
             print(json ? Json{{"text", text}}.dump(2) + "\n" : text);
             return 0;
         }
@@ -41,7 +42,7 @@ class InitCommand : public Command {
             fs::absolute(data_.empty() ? folder / "text.txt" : fs::path(data_)).lexically_normal();
         const fs::path relative = absolute.lexically_relative(folder);
         const fs::path& data = *relative.begin() == ".." ? absolute : relative;
-        write_file(path_, commented_run_file(data.string()));
+        write_file(path_, text_for(data.string()));
         const std::string next = fmt::format("cleave train {}", path_);
         if (json) {
             print(Json{{"run_file", path_}, {"next", next}}.dump(2) + "\n");
@@ -53,6 +54,12 @@ class InitCommand : public Command {
     }
 
   private:
+    static std::string text_for(const std::string& data) {
+        if (!is_utf8(data))
+            throw UserError("--data: found {}; accepted: a path in UTF-8, as a run file is", Json(data).dump());
+        return commented_run_file(data);
+    }
+
     std::string path_;
     std::string data_;
     bool overwrite_ = false;

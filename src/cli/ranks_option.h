@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/error.h"
 #include "comm/launch.h"
@@ -20,6 +21,19 @@ inline int chosen_ranks(std::int64_t asked, int standard) {
             "--ranks: found {}, but mpirun has started {} processes, each of them a rank; accepted: {}, or no --ranks",
             asked, processes, processes);
     return processes;
+}
+
+// Threads of one process are this many ranks at most: beyond, memory for what they share grows with the square.
+inline constexpr int kMostThreads = 1024;
+
+// `named`: what asked for them.
+inline void check_threads(int ranks, std::string_view named) {
+    if (!comm::under_mpirun() && ranks > kMostThreads)
+        throw UserError(
+            "{}: found {}, but each rank is a thread of this process; accepted: from 1 to {}, or mpirun, whose "
+            "processes "
+            "are the ranks",
+            named, ranks, kMostThreads);
 }
 
 }  // namespace cleave::cli

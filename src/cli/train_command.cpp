@@ -19,7 +19,7 @@ int default_ranks(const Job& job) {
     auto ranks = static_cast<std::int64_t>(std::max(std::thread::hardware_concurrency(), 1u));
     const std::int64_t rows =
         std::max<std::int64_t>(job.train.batch / std::max<std::int64_t>(job.train.microbatch, 1), 1);
-    ranks = std::min(ranks, rows);
+    ranks = std::min({ranks, rows, std::int64_t{kMostThreads}});
     while (rows % ranks != 0) --ranks;
     return static_cast<int>(ranks);
 }
@@ -43,7 +43,9 @@ class TrainCommand : public Command {
                         "ranks, threads of this process (default: as many as cores and as share the batch evenly); "
                         "under mpirun its processes are the ranks");
         options.texts("--set", "KEY=VALUE", sets_,
-                      "set a key over the run file, for instance train.steps=100; repeatable");
+                      "set a key over the run file, for instance train.steps=100; repeatable. A value is written as "
+                      "in TOML, but a text needs no quotes: without them it is taken as it stands, in them it is "
+                      "TOML's, without the quotes and with \\n a line break");
         options.flag("--resume", resume_, "go on from the run folder's newest checkpoint");
         options.flag("--overwrite", overwrite_, "begin anew in a run folder that exists");
         options.flag("--dry-run", dry_run_,
@@ -53,12 +55,12 @@ class TrainCommand : public Command {
 
     int run() override {
         RunFile file = read_run_file(run_file_, sets_);
-        std::vector<std::string> problems = file.problems;
         const auto is_set = [&](std::string_view key) { return file.places.find(key) != file.places.end(); };
-        for (const std::string& problem : adopt_model(file.job, is_set)) problems.push_back(file.placed(problem));
+        file.add(adopt_model(file.job, is_set));
         const int ranks = chosen_ranks(ranks_, default_ranks(file.job));
-        for (const std::string& problem : all_problems(file, ranks)) problems.push_back(file.placed(problem));
-        throw_problems(problems);
+        if (!dry_run_) check_threads(ranks, ranks_ == 0 ? "mesh.dp" : "--ranks");
+        file.add(all_problems(file, ranks));
+        throw_problems(file.problems);
         TrainOptions options;
         options.job = file.job;
         options.ranks = ranks;

@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/utf8.h"
+#include "base/words.h"
 #include "base/wrap.h"
+#include "config/toml_nesting.h"
 #include "train/job_keys.h"
 
 namespace cleave {
@@ -17,6 +21,8 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 constexpr std::string_view kSet = "--set";
+constexpr std::string_view kNoKey = "expected section.key=value, for instance --set train.steps=100";
+constexpr std::size_t kMostRunFileBytes = 1 << 20;  // one with every key and its meaning has 20 KB
 
 std::optional<Value> value_of(const toml::node& node) {
     if (const auto* text = node.as_string()) return text->get();
@@ -43,6 +49,15 @@ std::array<std::string*, 4> files_of(Job& job) {
     return {&job.data.path, &job.data.tokenizer_file, &job.data.mask, &job.weights};
 }
 
+using Places = std::map<std::string, std::string, std::less<>>;
+
+// "train.batch: found ..." as "my.toml:12: train.batch: found ...".
+std::string with_place(const Places& places, const std::string& problem) {
+    const auto at = places.find(problem.substr(0, problem.find(':')));
+    if (at == places.end()) return problem;
+    return at->second + (at->second == kSet ? " " : ": ") + problem;
+}
+
 class Reader {
   public:
     explicit Reader(const std::filesystem::path& path) : path_(path), keys_(keys_of(job_)) {
@@ -55,6 +70,9 @@ class Reader {
     Reader(const Reader&) = delete;
 
     void read_text(std::string_view text) {
+        if (const auto line = too_deep_line(text))
+            throw UserError("{}: nested deeper than {}; accepted: [section], and key = value below it", place(*line),
+                            kMostTomlNesting);
         toml::table table;
         try {
             table = toml::parse(text, path_.string());
@@ -74,23 +92,31 @@ class Reader {
     void read_set(const std::string& set) {
         const auto equals = set.find('=');
         if (equals == std::string::npos) {
-            add_set(set, "expected section.key=value, for instance --set train.steps=100");
+            add_set(set, std::string(kNoKey));
             return;
         }
         const std::string name = trimmed(set.substr(0, equals));
+        if (name.empty()) {
+            add_set(set, std::string(kNoKey));
+            return;
+        }
         const Key* key = find(name);
         if (key != nullptr) places_[name] = kSet;
-        if (key == nullptr)
+        if (key == nullptr) {
             add_set(set, unknown(name));
-        else if (const auto problem = assign(*key, set_value(*key, set.substr(equals + 1))))
+        } else if (const auto problem = assign(*key, set_value(*key, set.substr(equals + 1)))) {
             add_set(set, fmt::format("{}: {}", name, *problem));
+            refused_.insert(name);
+        }
     }
 
     RunFile finish() {
         if (job_.run.folder.empty()) job_.run.folder = "out/" + path_.stem().string();
+        follow_other_keys(job_, [&](std::string_view key) { return places_.find(key) != places_.end(); });
+        check_texts();
         std::stable_sort(problems_.begin(), problems_.end(),
                          [](const Problem& a, const Problem& b) { return a.line < b.line; });
-        RunFile file{job_, {}, std::move(places_)};
+        RunFile file{job_, {}, std::move(places_), std::move(refused_)};
         for (const Problem& problem : problems_) file.problems.push_back(problem.text);
         return file;
     }
@@ -106,7 +132,20 @@ class Reader {
     }
     void add(const toml::node& node, const std::string& problem) { add(node.source().begin.line, problem); }
     void add_set(const std::string& set, const std::string& problem) {
-        problems_.push_back({std::numeric_limits<std::size_t>::max(), fmt::format("--set {}: {}", set, problem)});
+        problems_.push_back(
+            {std::numeric_limits<std::size_t>::max(), fmt::format("--set {}: {}", shortened(set), problem)});
+    }
+    // A run file is UTF-8: the effective one could not say what these do.
+    void check_texts() {
+        for (const Key& key : keys_) {
+            const Value value = value_of(key);
+            const auto* text = std::get_if<std::string>(&value);
+            if (text == nullptr || is_utf8(*text)) continue;
+            const std::string problem =
+                fmt::format("{}: found {}; accepted: a text in UTF-8", key.name, value_text(value));
+            problems_.push_back({std::numeric_limits<std::size_t>::max(), with_place(places_, problem)});
+            refused_.insert(std::string(key.name));
+        }
     }
     const Key* find(std::string_view name) const {
         const auto at = std::find_if(keys_.begin(), keys_.end(), [&](const Key& key) { return key.name == name; });
@@ -115,7 +154,7 @@ class Reader {
 
     // "unknown key 'train.stesp'; did you mean 'train.steps'?"
     std::string unknown(const std::string& name) const {
-        std::string text = fmt::format("unknown key '{}'", name);
+        std::string text = fmt::format("unknown key '{}'", shortened(name));
         const std::string_view section = std::string_view(name).substr(0, name.find('.'));
         std::string_view near = nearest(name, names_);
         if (near.empty()) near = same_key_elsewhere(std::string_view(name).substr(name.rfind('.') + 1));
@@ -163,7 +202,9 @@ class Reader {
         const auto value = value_of(node);
         const auto problem =
             value ? assign(*key, *value) : fmt::format("found {}; accepted: {}", kind_of(node), accepted(*key));
-        if (problem) add(node, fmt::format("{}: {}", name, *problem));
+        if (!problem) return;
+        add(node, fmt::format("{}: {}", name, *problem));
+        refused_.insert(name);
     }
 
     // A value after --set: as TOML reads it, and where it reads none, or the key holds text, the text itself.
@@ -171,7 +212,7 @@ class Reader {
         const bool quoted =
             text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
         const bool plain = (type_name(key) == "text" || type_name(key) == "word") && !quoted;
-        if (plain || text.find('\n') != std::string::npos) return text;
+        if (plain || text.find('\n') != std::string::npos || too_deep_line(text)) return text;
         try {
             const toml::table table = toml::parse("value = " + text);
             if (const auto value = value_of(*table.get("value"))) return *value;
@@ -186,7 +227,8 @@ class Reader {
     std::vector<std::string_view> names_;
     std::vector<std::string_view> sections_;
     std::vector<Problem> problems_;
-    std::map<std::string, std::string, std::less<>> places_;
+    Places places_;
+    std::set<std::string, std::less<>> refused_;
 };
 
 // "key = value", padded, with the meaning behind it.
@@ -207,15 +249,21 @@ std::string by_section(Job& job, Line&& line) {
 }  // namespace
 
 std::string RunFile::placed(const std::string& problem) const {
-    const auto at = places.find(problem.substr(0, problem.find(':')));
-    if (at == places.end()) return problem;
-    return at->second + (at->second == kSet ? " " : ": ") + problem;
+    return with_place(places, problem);
+}
+
+void RunFile::add(const std::vector<std::string>& found) {
+    for (const std::string& problem : found) {
+        if (refused.find(problem.substr(0, problem.find(':'))) != refused.end()) continue;
+        std::string text = placed(problem);
+        if (std::find(problems.begin(), problems.end(), text) == problems.end()) problems.push_back(std::move(text));
+    }
 }
 
 RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets) {
     if (!std::filesystem::exists(path))
         throw UserError("there is no run file '{}'; `cleave init {}` writes one", path.string(), path.string());
-    return parse_run(read_text_file(path), path, sets);
+    return parse_run(read_text_file(path, kMostRunFileBytes), path, sets);
 }
 
 RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets) {
@@ -227,21 +275,26 @@ RunFile parse_run(std::string_view text, const std::filesystem::path& path, cons
 
 std::string effective_run_file(const Job& job) {
     Job copy = job;
-    for (std::string* file : files_of(copy))
-        if (!file->empty()) *file = std::filesystem::absolute(*file).lexically_normal().string();
+    const auto make_absolute = [](std::string& file) {
+        if (!file.empty()) file = std::filesystem::absolute(file).lexically_normal().string();
+    };
+    for (std::string* file : files_of(copy)) make_absolute(*file);
+    make_absolute(copy.run.folder);
     return by_section(copy,
                       [](const Key& key) { return fmt::format("{} = {}\n", key.key(), value_text(value_of(key))); });
 }
 
+// What stands in a run file counts as set, which is more than a default: weights that are given bring their own model,
+// unless keys of it are set. Only what a beginner must say is.
 std::string commented_run_file(const std::string& data_path) {
     Job job;
     job.data.path = data_path;
     return "# A run of Cleave:   cleave train THIS_FILE --ranks 2\n"
-           "# Every key is here with its default; what you leave out keeps it. A single\n"
-           "# value can also be given as --set section.key=value.\n\n" +
+           "# Every key is here with its default, behind a #: to set it, take the # away and\n"
+           "# change the value. A single value can also be given as --set section.key=value.\n\n" +
            by_section(job, [](const Key& key) {
-               return fmt::format("# {}\n{} = {}\n", wrapped(explained(key), "# ", kColumns), key.key(),
-                                  value_text(value_of(key)));
+               return fmt::format("# {}\n{}{} = {}\n", wrapped(explained(key), "# ", kColumns),
+                                  key.name == "data.path" ? "" : "#", key.key(), value_text(value_of(key)));
            });
 }
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,11 @@ struct RunFile {
     Job job;
     std::vector<std::string> problems;  // in the order of lines; keys that have one keep their default
     std::map<std::string, std::string, std::less<>> places;  // where a key was set: "my.toml:12" or "--set"
+    std::set<std::string, std::less<>> refused;              // keys that have a problem
 
+    // Problems that check() found, each with its place. Left out are those of keys that have one already, since nobody
+    // asked for the default that they keep, and what has been said before.
+    void add(const std::vector<std::string>& found);
     // A problem that check() found ("train.batch: found ..."), with the place where its key was set.
     std::string placed(const std::string& problem) const;
 };
@@ -30,9 +35,9 @@ RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::
 // The same from a text; `path` names it in messages and is what relative paths refer to.
 RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets);
 
-// Every key with its value: a run file that gives this job again.
+// Every key with its value: a run file that gives this job again, from any folder: its paths are absolute.
 std::string effective_run_file(const Job& job);
-// A commented run file for a beginner, with every key and its default; valid as it stands but for the text's path.
+// A commented run file for a beginner, with every key and its default behind a #, but for the text's path.
 std::string commented_run_file(const std::string& data_path);
 
 }  // namespace cleave

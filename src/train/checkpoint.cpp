@@ -9,13 +9,8 @@ namespace cleave {
 namespace {
 
 void check_finite(const Tensor& tensor) {
-    dispatch_float(tensor.dtype(), [&]<class T>(T) {
-        const T* values = tensor.view().as<T>();
-        for (std::int64_t i = 0; i < tensor.view().elements(); ++i)
-            if (!std::isfinite(static_cast<accumulator_t<T>>(values[i])))
-                throw RunError("{} holds a value that is not finite: no checkpoint was written, the last one stays",
-                               tensor.name());
-    });
+    if (!is_finite(tensor))
+        throw RunError("{} holds a value that is not finite: no checkpoint was written", tensor.name());
 }
 
 void add(CheckpointWriter& writer, const std::string& name, const Tensor& tensor) {
@@ -39,6 +34,16 @@ std::string state_name(const Parameter& parameter, const std::string& state) {
 }
 
 }  // namespace
+
+bool is_finite(const Tensor& tensor) {
+    bool finite = true;
+    dispatch_float(tensor.dtype(), [&]<class T>(T) {
+        const T* values = tensor.view().as<T>();
+        for (std::int64_t i = 0; i < tensor.view().elements(); ++i)
+            finite = finite && std::isfinite(static_cast<accumulator_t<T>>(values[i]));
+    });
+    return finite;
+}
 
 Environment this_environment(int ranks, int team) {
     Environment environment;

@@ -26,9 +26,10 @@ Json to_json(const Environment& environment);
 // What differs from the environment in a checkpoint's metadata, in words; empty if nothing does.
 std::string environment_difference(const Json& saved, const Environment& now);
 
-// Throws UserError where the file cannot be written, RunError where a value is not finite: an older checkpoint stays.
+// Throws UserError where the file cannot be written, RunError where a value is not finite: a file that is there stays.
 void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
                      const Json& metadata);
+bool is_finite(const Tensor& tensor);  // every value of this rank's part
 // Without an optimizer's state: a run can begin from it, but not go on.
 void save_weights(const std::filesystem::path& path, Transformer& model, const Json& metadata);
 

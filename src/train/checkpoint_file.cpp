@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/words.h"
 
 namespace cleave {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::string_view kVersion = "01";
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPrefix = 24;
 constexpr std::string_view kLatest = "latest";
+constexpr std::size_t kMostMarkerBytes = 4096;  // a file name
 
 constexpr std::size_t aligned(std::size_t offset) {
     return (offset + kAlignment - 1) / kAlignment * kAlignment;
@@ -97,7 +99,8 @@ class Verifier {
     }
 
     void check_end(std::size_t end) const {
-        if (end != bytes_.size()) fail(fmt::format("{} bytes follow its last tensor", bytes_.size() - end));
+        if (end != bytes_.size())
+            fail(fmt::format("it has {} after its last tensor", counted(bytes_.size() - end, "byte")));
     }
 
     [[noreturn]] void fail(const std::string& what) const {
@@ -249,7 +252,7 @@ void mark_latest(const std::filesystem::path& checkpoint) {
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder) {
     const auto marker = folder / kLatest;
     if (!std::filesystem::exists(marker)) return std::nullopt;
-    std::string name = read_text_file(marker);
+    std::string name = read_text_file(marker, kMostMarkerBytes);
     while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
     const bool plain = !name.empty() && name.find('/') == std::string::npos && name != "." && name != "..";
     if (!plain || !std::filesystem::exists(folder / name))

@@ -146,6 +146,9 @@ std::vector<std::string> data_problems(const Job::Data& data) {
 Dataset Dataset::open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file,
                       std::int64_t vocabulary) {
     throw_problems(data_problems(data));
+    if (data.tokenizer == TokenizerKind::bpe)
+        if (const auto problem = file_problem("data.tokenizer_file", data.tokenizer_file, "a tokenizer.json"))
+            throw UserError("{}", *problem);
     Dataset dataset = is_token_file(data.path) ? open_tokens(data, vocabulary) : open_text(data, token_file);
     dataset.add_labels_and_documents(data);
     return dataset;

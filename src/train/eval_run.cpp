@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/output.h"
+#include "base/words.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
@@ -141,16 +142,15 @@ std::string Evaluation::sentences(const Result& result) const {
     const auto bits = bits_per_byte(result);
     std::string text = fmt::format("loss {:.6f} nats a token, perplexity {:.4f}", result.loss, perplexity(result));
     text += bits ? fmt::format(", {:.6f} bits a byte\n", *bits) : "; bits a byte not known: ids without a tokenizer\n";
-    text += fmt::format("{} tokens of {}{}", windows_->labels(), options_.data,
+    text += fmt::format("{} of {}{}", counted(windows_->labels(), "token"), options_.data,
                         options_.part == "all" ? "" : fmt::format(" ({} part)", options_.part));
-    if (text_.bytes()) text += fmt::format(", {} bytes", *text_.bytes());
-    return text + fmt::format(", in {} window{} of {}, stride {}: {:.0f} tokens/s\n", windows_->count(),
-                              windows_->count() == 1 ? "" : "s", options_.context, options_.stride,
-                              tokens_per_second(result));
+    if (text_.bytes()) text += fmt::format(", {}", counted(*text_.bytes(), "byte"));
+    return text + fmt::format(", in {} of {}, stride {}: {:.0f} tokens/s\n", counted(windows_->count(), "window"),
+                              options_.context, options_.stride, tokens_per_second(result));
 }
 
 void Evaluation::report(const Result& result) const {
-    if (!std::isfinite(result.loss)) throw RunError("the loss on {} is {}", options_.data, result.loss);
+    if (!std::isfinite(result.loss)) throw RunError("the loss on {} is {}", options_.data, real_text(result.loss));
     print(options_.json ? document(result).dump() + "\n" : sentences(result));
 }
 

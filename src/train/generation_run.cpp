@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/output.h"
+#include "base/words.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
@@ -53,8 +54,8 @@ struct Request {
         const std::int64_t most = model.most_positions();
         const auto count = static_cast<std::int64_t>(prompt.size());
         if (const std::int64_t unseen = window_begin(count, most); unseen > 0)
-            log_warning("the prompt has {} tokens, the model {} positions: it does not see the first {}", count, most,
-                        unseen);
+            log_warning("the prompt has {}, the model {}: it does not see the first {}", counted(count, "token"),
+                        counted(most, "position"), unseen);
     }
 
     const GenerateOptions& options;
@@ -110,8 +111,8 @@ void report(const Request& request, const Generated& generated, const Screen& sc
     const double prefill = rate(seen, generated.prefill_seconds);
     const double decode = rate(generated.decode_passes, generated.decode_seconds);
     if (!request.options.json) {
-        log_info("prompt {} tokens ({:.0f} tokens/s), written {} ({:.1f} tokens/s), ended by {}", prompt, prefill,
-                 generated.tokens.size(), decode, reason(generated, screen));
+        log_info("prompt {} ({:.0f} tokens/s), written {} ({:.1f} tokens/s), ended by {}", counted(prompt, "token"),
+                 prefill, generated.tokens.size(), decode, reason(generated, screen));
         return;
     }
     Json tokens = Json::array();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "train/job_keys.h"
 #include "train/model_check.h"
 
@@ -65,9 +66,8 @@ class Checker {
         only_one("tp", mesh.tp);
         const std::int64_t others = std::int64_t{mesh.pp} * mesh.cp * mesh.tp;
         if (others == 1 && mesh.dp != 0 && mesh.dp != ranks_)
-            add("mesh.dp: found {}, but the run has {} ranks; accepted: {}, or 0, which fills the ranks (or --ranks "
-                "{})",
-                mesh.dp, ranks_, ranks_, mesh.dp);
+            add("mesh.dp: found {}, but the run has {}; accepted: {}, or 0, which fills the ranks (or --ranks {})",
+                mesh.dp, counted(ranks_, "rank"), ranks_, mesh.dp);
         // The batch too is judged at once, for the dp that was asked for, or else all ranks.
         check_batch(mesh.dp != 0 ? mesh.dp : ranks_);
     }
@@ -77,14 +77,14 @@ class Checker {
         const std::int64_t microbatch = job_.train.microbatch;
         check_ramp(dp);
         if (batch % dp != 0) {
-            add("train.batch: found {}, which does not divide over dp = {} ranks; nearest that do: {}, or {} ranks",
-                batch, dp, nearest_multiples(batch, dp * std::max<std::int64_t>(microbatch, 1)),
+            add("train.batch: found {}, which does not divide over dp = {}; nearest that do: {}, or {} ranks", batch,
+                counted(dp, "rank"), nearest_multiples(batch, dp * std::max<std::int64_t>(microbatch, 1)),
                 nearest_divisors(dp, batch));
         } else if (microbatch != 0 && batch / dp % microbatch != 0) {
-            add("train.microbatch: found {}, which does not divide a rank's part of the batch, {} / {} = {} sequences; "
+            add("train.microbatch: found {}, which does not divide a rank's part of the batch, {} / {} = {}; "
                 "nearest that "
                 "do: {}, or a train.batch of {}",
-                microbatch, batch, dp, batch / dp, nearest_divisors(microbatch, batch / dp),
+                microbatch, batch, dp, counted(batch / dp, "sequence"), nearest_divisors(microbatch, batch / dp),
                 nearest_multiples(batch, dp * microbatch));
         }
     }
@@ -116,17 +116,24 @@ class Checker {
     void check_schedule() {
         const Job::Train& t = job_.train;
         if (t.decay_steps > t.steps - t.warmup_steps && t.warmup_steps <= t.steps)
-            add("train.decay_steps: found {}, more than the {} steps after the warm-up; accepted: at most {}",
-                t.decay_steps, t.steps - t.warmup_steps, t.steps - t.warmup_steps);
+            add("train.decay_steps: found {}, more than the {} after the warm-up; accepted: at most {}", t.decay_steps,
+                counted(t.steps - t.warmup_steps, "step"), t.steps - t.warmup_steps);
         if (t.decay_steps != 0 && t.lr_schedule != LrSchedule::wsd)
             add("train.decay_steps: found {}, but train.lr_schedule is not wsd; accepted: 0, or train.lr_schedule = "
                 "\"wsd\"",
                 t.decay_steps);
         if (t.warmup_steps > t.steps)
-            add("train.warmup_steps: found {}, more than train.steps = {}; accepted: at most {}", t.warmup_steps,
-                t.steps, t.steps);
+            add("train.warmup_steps: found {}, more than train.steps = {}; accepted: at most {}, for instance --set "
+                "train.warmup_steps={}",
+                t.warmup_steps, t.steps, t.steps, t.steps / 10);
         if (t.min_lr > t.lr)
-            add("train.min_lr: found {}, above train.lr = {}; accepted: at most {}", t.min_lr, t.lr, t.lr);
+            add("train.min_lr: found {}, above train.lr = {}; accepted: at most {}, for instance --set train.min_lr={}",
+                t.min_lr, t.lr, t.lr, t.lr / 10);
+        if (job_.run.trace_step > t.steps)
+            add("run.trace_step: found {}, a step that never comes after train.steps = {}; accepted: from 1 to {}, or "
+                "0, "
+                "no trace",
+                job_.run.trace_step, t.steps, t.steps);
     }
 
     void check_text() {
@@ -136,9 +143,11 @@ class Checker {
         check_labels(Part::validation);
         const std::int64_t tokens = dataset_->tokenizer().vocabulary();
         if (job_.model.vocabulary != 0 && job_.model.vocabulary < tokens)
-            add("model.vocabulary: found {}, the tokenizer has {} tokens; accepted: 0 (as many as it has), or at least "
-                "{}",
-                job_.model.vocabulary, tokens, tokens);
+            add("model.vocabulary: found {}, the tokenizer has {}; accepted: {}", job_.model.vocabulary,
+                counted(tokens, "token"),
+                job_.weights.empty() ? fmt::format("0 (as many as it has), or at least {}", tokens)
+                                     : fmt::format("with model.weights, a tokenizer with at most {}, or other weights",
+                                                   job_.model.vocabulary));
         try {
             dataset_->tokenizer().encode(job_.sample.prompt, "sample.prompt");
         } catch (const UserError& error) {
@@ -151,10 +160,10 @@ class Checker {
         const std::int64_t need = job_.model.context + 1;
         if (have >= need) return;
         const std::string shorter = have > 1 ? fmt::format(", a model.context of at most {}", have - 1) : "";
-        add("data.path: the {} part of '{}' has {} tokens, a sequence needs model.context + 1 = {}; accepted: a longer "
+        add("data.path: the {} part of '{}' has {}, a sequence needs model.context + 1 = {}; accepted: a longer "
             "text{}, or {} "
             "(now {})",
-            name_of(part), job_.data.path, have, need, shorter, remedy, job_.data.train_fraction);
+            name_of(part), job_.data.path, counted(have, "token"), need, shorter, remedy, job_.data.train_fraction);
     }
 
     void check_labels(Part part) {

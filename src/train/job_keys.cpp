@@ -1,5 +1,6 @@
 #include "train/job_keys.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -188,9 +189,12 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
             {"train.dtype", "of the computation: f64, f32 or bf16 (sums and master weights in f32)",
              words(t.dtype, kDTypes), kAny, refuse},
             {"train.lr", "highest learning rate, at the end of the warm-up", &t.lr, kAboveZero, announce},
-            {"train.min_lr", "learning rate of the last step", &t.min_lr, kFromZero, announce},
-            {"train.warmup_steps", "steps in which the learning rate rises from 0, in a straight line", &t.warmup_steps,
-             kStepsFromZero, announce},
+            {"train.min_lr", "learning rate of the last step; where it is not set, at most a tenth of train.lr",
+             &t.min_lr, kFromZero, announce},
+            {"train.warmup_steps",
+             "steps in which the learning rate rises from 0, in a straight line; where it is not set, at most a tenth "
+             "of train.steps",
+             &t.warmup_steps, kStepsFromZero, announce},
             {"train.lr_schedule",
              "from train.lr to train.min_lr after the warm-up: cosine, linear, wsd (stays, and falls in the last "
              "train.decay_steps), or constant (stays)",
@@ -247,7 +251,7 @@ void add_rest(std::vector<Key>& keys, Job& job) {
              &job.sample.prompt, kAny, accept},
             {"sample.tokens", "length of the sample; 0 = no sample", &job.sample.tokens, from_zero(1e9), accept},
             {"sample.temperature", "below 1 likelier tokens become likelier still; 0 = always the likeliest",
-             &job.sample.temperature, kFromZero, accept},
+             &job.sample.temperature, from_zero(kMostTemperature), accept},
             {"sample.top_k", "draw from the k likeliest tokens only; 0 = from all", &job.sample.top_k,
              from_zero(1 << 26), accept},
             {"sample.top_p",
@@ -288,6 +292,13 @@ std::string_view section_title(std::string_view section) {
     broken_invariant(__FILE__, __LINE__, "section", std::string(section));
 }
 
+void follow_other_keys(Job& job, const std::function<bool(std::string_view)>& is_set) {
+    constexpr int kPart = 10;
+    Job::Train& t = job.train;
+    if (!is_set("train.warmup_steps")) t.warmup_steps = std::min(t.warmup_steps, t.steps / kPart);
+    if (!is_set("train.min_lr")) t.min_lr = std::min(t.min_lr, t.lr / kPart);
+}
+
 Json to_json(const Job& job) {
     Job copy = job;
     Json json = Json::object();
@@ -326,9 +337,14 @@ ResumeDifferences resume_differences(const Job& saved, const Job& now) {
         const Value was = value_of(old_keys[i]);
         const Value is = value_of(new_keys[i]);
         if (was == is || new_keys[i].on_resume == OnResume::accept) continue;
-        auto& list = new_keys[i].on_resume == OnResume::refuse ? differences.refused : differences.announced;
-        list.push_back(
-            fmt::format("{}: {} in the checkpoint, {} now", new_keys[i].name, value_text(was), value_text(is)));
+        if (new_keys[i].on_resume == OnResume::refuse)
+            differences.refused.push_back(fmt::format(
+                "{}: found {}, but the checkpoint to resume from has {}; accepted: {}, or --overwrite instead of "
+                "--resume, which begins anew",
+                new_keys[i].name, value_text(is), value_text(was), value_text(was)));
+        else
+            differences.announced.push_back(
+                fmt::format("{}: {} in the checkpoint, {} now", new_keys[i].name, value_text(was), value_text(is)));
     }
     return differences;
 }

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/nearest.h"
+#include "base/words.h"
 
 namespace cleave {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using std::string_view;
 
 std::string number_text(double value) {
-    std::string text = fmt::format("{}", value);  // the shortest that reads back the same bits
+    std::string text = real_text(value);  // the shortest that reads back the same bits
     if (text.find_first_of(".en") == std::string::npos) text += ".0";
     return text;
 }
@@ -48,7 +49,7 @@ std::string join(std::span<const string_view> all) {
 }
 
 std::string refusal(const Key& key, const Value& found) {
-    std::string text = fmt::format("found {}; accepted: {}", value_text(found), accepted(key));
+    std::string text = fmt::format("found {}; accepted: {}", shortened(value_text(found)), accepted(key));
     const auto* word = std::get_if<std::string>(&found);
     const auto* field = std::get_if<WordField>(&key.field);
     if (word != nullptr && field != nullptr) {
@@ -78,10 +79,18 @@ bool store(double* field, const Value& value) {
     if (real != nullptr) *field = *real;
     return real != nullptr && std::isfinite(*real);
 }
+// 1e3 is as good as 1000, up to where reals still tell integers apart (so that a range's "1e+16" can be given).
+std::optional<std::int64_t> whole_number(const Value& value) {
+    constexpr double kMostWhole = 1e16;
+    if (const auto* whole = std::get_if<std::int64_t>(&value)) return *whole;
+    const auto* real = std::get_if<double>(&value);
+    if (real == nullptr || !(std::abs(*real) <= kMostWhole) || *real != std::floor(*real)) return std::nullopt;
+    return static_cast<std::int64_t>(*real);
+}
 template <class Integer>
 bool store(Integer* field, const Value& value) {
-    const auto* whole = std::get_if<std::int64_t>(&value);
-    if (whole == nullptr || !std::in_range<Integer>(*whole)) return false;
+    const auto whole = whole_number(value);
+    if (!whole || !std::in_range<Integer>(*whole)) return false;
     *field = static_cast<Integer>(*whole);
     return true;
 }

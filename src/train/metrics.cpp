@@ -7,6 +7,8 @@
 namespace cleave {
 namespace {
 
+constexpr std::size_t kMostMetricsBytes = std::size_t{1} << 36;  // a line a step, for very many steps
+
 // Keeps what comes before `resume_at`, then opens the file for more.
 AppendFile open_metrics(const std::filesystem::path& path, std::optional<std::int64_t> resume_at) {
     if (!resume_at || !std::filesystem::exists(path)) return AppendFile(path, AppendFile::Mode::truncate);
@@ -28,7 +30,7 @@ void Metrics::append(const Json& line) {
 }
 
 std::vector<Json> read_metrics(const std::filesystem::path& path) {
-    const std::string text = read_text_file(path);
+    const std::string text = read_text_file(path, kMostMetricsBytes);
     std::vector<Json> lines;
     for (std::size_t at = 0, end = text.find('\n'); end != std::string::npos; at = end + 1, end = text.find('\n', at)) {
         const std::string place = fmt::format("{}:{}", path.string(), lines.size() + 1);

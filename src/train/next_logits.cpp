@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "train/safetensors_values.h"
 
 namespace cleave {
@@ -45,7 +46,7 @@ std::span<const double> NextLogits::after(std::span<const std::int32_t> text, st
     }
     const std::span<const double> drawn = std::span(logits_).first(static_cast<std::size_t>(vocabulary));
     if (!std::all_of(drawn.begin(), drawn.end(), [](double x) { return std::isfinite(x); }))
-        throw RunError("the model's output is not finite after {} tokens of text", size);
+        throw RunError("the model's output is not finite after {} of text", counted(size, "token"));
     return drawn;
 }
 

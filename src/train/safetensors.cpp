@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace cleave {
 
@@ -80,7 +81,7 @@ class Verifier {
             at += tensor.bytes.size();
         }
         if (at != data.data() + data.size())
-            fail(fmt::format("{} bytes follow its last tensor", data.data() + data.size() - at));
+            fail(fmt::format("it has {} after its last tensor", counted(data.data() + data.size() - at, "byte")));
     }
 
   private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/words.h"
 #include "kernels/elementwise.h"
 
 namespace cleave {
@@ -146,11 +147,12 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
 
 void TrainStep::skip(std::int64_t step, std::string_view what, double value, StepResult& result) {
     if (skipped_in_a_row_ == job_.train.skip_nonfinite) {
-        const std::string before =
-            skipped_in_a_row_ == 0 ? "" : fmt::format(", after {} skipped steps in a row", skipped_in_a_row_);
+        const std::string before = skipped_in_a_row_ == 0
+                                       ? ""
+                                       : fmt::format(", after {} in a row", counted(skipped_in_a_row_, "skipped step"));
         throw RunError(
             "step {}: the {} is {}{}: nothing was updated. Try a lower train.lr or a longer train.warmup_steps", step,
-            what, value, before);
+            what, real_text(value), before);
     }
     ++skipped_in_a_row_;
     ++skipped_steps_;

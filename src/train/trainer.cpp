@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/output.h"
 #include "base/stop.h"
+#include "base/words.h"
 #include "comm/launch.h"
 #include "train/checkpoint.h"
 #include "train/dry_run_report.h"
@@ -24,11 +25,20 @@ comm::LaunchOptions launch_options(const Job& job, int ranks) {
     return options;
 }
 
+// A finished run that is resumed has nothing left to do.
+std::string what_was_trained(const TrainingResult& r) {
+    if (r.trained_steps == 0)
+        return fmt::format(": nothing was trained, they were done before; --resume --set train.steps={} trains on",
+                           2 * r.steps);
+    return fmt::format(" in {:.1f} s ({:.0f} tokens/s)", r.seconds, r.tokens_per_s);
+}
+
 void report(const SharedRun& run, bool json) {
     const TrainingResult& r = run.result;
     if (json) {
         Json out = Json::object();
-        out.set("steps", r.steps).set("stopped", r.stopped).set("parameters", r.parameters);
+        out.set("steps", r.steps).set("trained_steps", r.trained_steps).set("stopped", r.stopped);
+        out.set("parameters", r.parameters);
         if (!r.stopped) out.set("train_loss", r.train_loss).set("validation_loss", r.validation_loss);
         out.set("tokens_per_s", r.tokens_per_s).set("step_time_s", r.step_time_s).set("seconds", r.seconds);
         out.set("peak_bytes", to_json(r.peak_bytes)).set("run_folder", run.folder->path().string());
@@ -42,8 +52,8 @@ void report(const SharedRun& run, bool json) {
         return;
     }
     print(fmt::format("\n{}\n\n", r.sample));
-    print(fmt::format("train loss {:.4f}, validation loss {:.4f} after {} steps in {:.1f} s ({:.0f} tokens/s)\n",
-                      r.train_loss, r.validation_loss, r.steps, r.seconds, r.tokens_per_s));
+    print(fmt::format("train loss {:.4f}, validation loss {:.4f} after {}{}\n", r.train_loss, r.validation_loss,
+                      counted(r.steps, "step"), what_was_trained(r)));
     print(fmt::format("{}: config.toml, metrics.jsonl, loss.svg, sample.txt, checkpoints/\n",
                       run.folder->path().string()));
 }
@@ -70,6 +80,11 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
             "begins with them",
             source, folder.string());
     const Json hash = checksum_text(dataset.text_hash());
+    if (*step->integer() > job.train.steps)
+        differences.refused.push_back(
+            fmt::format("train.steps: found {}, but {} has done {} already; accepted: at least {}, or --overwrite "
+                        "instead of --resume, which begins anew",
+                        job.train.steps, source, *step->integer(), *step->integer()));
     if (*text != hash)
         differences.refused.push_back(
             fmt::format("data.path: {} is another text than the checkpoint was trained on", job.data.path));

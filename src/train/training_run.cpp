@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/stop.h"
+#include "base/words.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 #include "train/gather_text.h"
@@ -88,15 +89,16 @@ std::string dropout_text(const ModelConfig& model) {
 
 void TrainingRun::announce() {
     const ModelConfig& m = job_.model;
-    log_info("{}: {} layers, width {}, {} heads, context {}, vocabulary {}{}: {} parameters",
-             m.family == Family::gpt2 ? "gpt2" : "llama", m.layers, m.width, m.heads, m.context, m.vocabulary,
-             dropout_text(m), count_text(static_cast<double>(model_.parameter_count())));
-    log_info("{} ranks ({}), {} thread{} each, transport {}, compute {}, gradients, optimizer state and reductions {}",
-             world_.size(), "batch S(0) along dp, parameters R", engine_.team(), engine_.team() == 1 ? "" : "s",
+    log_info("{}: {}, width {}, {}, context {}, vocabulary {}{}: {} parameters",
+             m.family == Family::gpt2 ? "gpt2" : "llama", counted(m.layers, "layer"), m.width, counted(m.heads, "head"),
+             m.context, m.vocabulary, dropout_text(m), count_text(static_cast<double>(model_.parameter_count())));
+    log_info("{} ({}), {} each, transport {}, compute {}, gradients, optimizer state and reductions {}",
+             counted(world_.size(), "rank"), "batch S(0) along dp, parameters R", counted(engine_.team(), "thread"),
              comm::name_of(world_.transport()), name_of(job_.train.dtype), name_of(accumulator_of(job_.train.dtype)));
-    log_info("batch {} = {} ranks x {} microbatch{} x {} sequences; {} training tokens, {} validation tokens",
-             job_.train.batch, dp_, accumulation_, accumulation_ == 1 ? "" : "es", microbatch_,
-             shared_.dataset.tokens(Part::train).size(), shared_.dataset.tokens(Part::validation).size());
+    log_info("batch {} = {} x {} x {}; {} training tokens, {} validation tokens", job_.train.batch,
+             counted(dp_, "rank"), counted(accumulation_, "microbatch", "microbatches"),
+             counted(microbatch_, "sequence"), shared_.dataset.tokens(Part::train).size(),
+             shared_.dataset.tokens(Part::validation).size());
     if (shared_.checkpoint == nullptr && shared_.weights != nullptr) announce_weights(*shared_.weights);
     if (shared_.checkpoint == nullptr) return;
     log_info("resumes after step {} from {}", done_, shared_.checkpoint->path().string());
@@ -153,7 +155,7 @@ void TrainingRun::train_step(std::int64_t step) {
     metrics_->append(line);
     if (result.skipped)
         log_warning("step {}: loss {}, gradient norm {}: skipped by all ranks, nothing was updated ({} so far)", step,
-                    result.loss, result.gradient_norm, step_.skipped_steps());
+                    real_text(result.loss), real_text(result.gradient_norm), step_.skipped_steps());
     else
         show(step, result, rate);
 }
@@ -210,8 +212,8 @@ void TrainingRun::evaluate_now(bool at_end) {
     const bool all = at_end && job_.train.evaluate_all_at_end;
     const double validation = all ? evaluate_all(Part::validation) : evaluate_part(Part::validation, done_);
     if (!std::isfinite(train) || !std::isfinite(validation))
-        throw RunError("after step {}: train loss {}, validation loss {}. Try a lower train.lr", done_, train,
-                       validation);
+        throw RunError("after step {}: train loss {}, validation loss {}. Try a lower train.lr", done_,
+                       real_text(train), real_text(validation));
     if (!first()) return;
     shared_.result.train_loss = train;
     shared_.result.validation_loss = validation;
@@ -297,6 +299,7 @@ void TrainingRun::summarize() {
     TrainingResult& result = shared_.result;
     result.stopped = shared_.stopped;
     result.steps = done_;
+    result.trained_steps = timed_steps_;
     result.parameters = model_.parameter_count();
     result.tokens_per_s = train_seconds_ > 0 ? static_cast<double>(trained_tokens_) / train_seconds_ : 0;
     result.step_time_s = timed_steps_ > 0 ? train_seconds_ / static_cast<double>(timed_steps_) : 0;

@@ -20,6 +20,7 @@ namespace cleave {
 struct TrainingResult {
     bool stopped = false;  // by the user, before the last step
     std::int64_t steps = 0;
+    std::int64_t trained_steps = 0;  // of these, since this process began
     double train_loss = 0;
     double validation_loss = 0;
     double tokens_per_s = 0;  // of training, evaluations and checkpoints not counted

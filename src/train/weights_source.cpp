@@ -1,5 +1,8 @@
 #include "train/weights_source.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "train/checkpoint.h"
@@ -35,7 +38,11 @@ bool is_free(std::string_view key, Family family) {
 }  // namespace
 
 WeightsSource::WeightsSource(const std::filesystem::path& path) {
-    if (!std::filesystem::exists(path)) throw UserError("there is no folder or checkpoint '{}'", path.string());
+    if (!std::filesystem::exists(path))
+        throw UserError(
+            "there is no folder or checkpoint '{}'; accepted: a Hugging Face folder, the folder of a run, or a "
+            "checkpoint file",
+            path.string());
     const bool folder = is_hugging_face_folder(path);
     const auto file = folder ? std::nullopt : checkpoint_in(path);
     if (folder) {
@@ -118,7 +125,11 @@ void load_converted(const CheckpointFile& file, Engine& engine, Transformer& mod
 }  // namespace
 
 void WeightsSource::load(Engine& engine, Transformer& model) const {
-    if (hugging_face_) return hugging_face_->load(model);
+    if (hugging_face_) {
+        hugging_face_->load(model);
+        check_finite(model);
+        return;
+    }
     const DType saved = accumulator_of(job_.train.dtype);
     if (saved == accumulator_of(model.compute()))
         load_weights(*checkpoint_, engine, model);
@@ -126,9 +137,45 @@ void WeightsSource::load(Engine& engine, Transformer& model) const {
         load_converted(*checkpoint_, engine, model, saved);
 }
 
+// A checkpoint is never written with others.
+void WeightsSource::check_finite(Transformer& model) const {
+    for (const Parameter* parameter : model.parameters())
+        if (!is_finite(parameter->master))
+            throw UserError("{}: '{}' holds a value that is infinite or no number; accepted: finite weights",
+                            description(), parameter->name);
+}
+
+namespace {
+
+// Of these keys, 0 stands for what another key or the text says: it is as good as not set.
+bool says_nothing(const Key& key) {
+    constexpr std::array<std::string_view, 5> kAutomatic = {"model.kv_heads", "model.head_width", "model.mlp_width",
+                                                            "model.positions", "model.vocabulary"};
+    return value_of(key) == Value(std::int64_t{0}) &&
+           std::find(kAutomatic.begin(), kAutomatic.end(), key.name) != kAutomatic.end();
+}
+
+// With the numbers for which 0 stands.
+Job spelt_out(Job job) {
+    ModelConfig& m = job.model;
+    const ModelConfig before = m;
+    m.kv_heads = before.key_value_heads();
+    m.head_width = before.head_channels();
+    m.mlp_width = before.hidden_mlp();
+    return job;
+}
+
+}  // namespace
+
 std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::string_view)>& is_set) {
     if (job.weights.empty()) return {};
-    const WeightsSource source(job.weights);
+    std::optional<WeightsSource> opened;
+    try {
+        opened.emplace(job.weights);
+    } catch (const UserError& error) {
+        return {fmt::format("model.weights: {}", error.what())};
+    }
+    const WeightsSource& source = *opened;
     Job theirs = source.job();
     theirs.model.positions = theirs.model.most_positions();  // the table's rows, whatever the context becomes
     if (const auto file = source.tokenizer_file(); file && !is_set("data.tokenizer")) {
@@ -138,13 +185,16 @@ std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::str
     std::vector<std::string> problems;
     const auto own_keys = keys_of(job);
     const auto their_keys = keys_of(theirs);
+    Job spelt = spelt_out(theirs);
+    const auto spelt_keys = keys_of(spelt);
     for (std::size_t i = 0; i < own_keys.size(); ++i) {
         const Key& own = own_keys[i];
         if (own.section() != "model" || own.name == "model.weights") continue;
         const Value value = value_of(their_keys[i]);
-        if (!is_set(own.name))
+        if (!is_set(own.name) || says_nothing(own))
             assign(own, value);
-        else if (!is_free(own.name, theirs.model.family) && value_of(own) != value)
+        else if (!is_free(own.name, theirs.model.family) && value_of(own) != value &&
+                 value_of(own) != value_of(spelt_keys[i]))
             problems.push_back(fmt::format("{}: found {}, but {} has {}; accepted: {}, or no {}", own.name,
                                            value_text(value_of(own)), source.description(), value_text(value),
                                            value_text(value), own.name));

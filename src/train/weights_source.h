@@ -35,11 +35,13 @@ class WeightsSource {
     Tokenizer tokenizer() const;
     // Of every name, type and value: ranks on several hosts must begin with the same.
     std::uint64_t hash() const;
-    // Into a model of the same shape; its context and dtype may be others. The optimizer's state is not touched.
+    // Into a model of the same shape; its context and dtype may be others. The optimizer's state is not touched. Throws
+    // UserError where a weight is not finite.
     void load(Engine& engine, Transformer& model) const;
 
   private:
     Tokenizer saved_tokenizer() const;
+    void check_finite(Transformer& model) const;
 
     Job job_;
     std::optional<HuggingFaceFolder> hugging_face_;
@@ -48,8 +50,8 @@ class WeightsSource {
 
 // Gives `job` the model of job.weights, and its tokenizer.json where no data.tokenizer is set. `is_set` says whether
 // the user has set a key: model.context, dropout and what only matters to random weights may be set as one likes; any
-// other must agree. Returns the problems. Does nothing where job.weights is empty. Throws UserError where the weights
-// cannot be used.
+// other must agree. A 0 that stands for what another key says counts as not set. Returns the problems; that the weights
+// cannot be used is one. Does nothing where job.weights is empty.
 std::vector<std::string> adopt_model(Job& job, const std::function<bool(std::string_view)>& is_set);
 
 }  // namespace cleave

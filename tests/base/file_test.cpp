@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -162,6 +163,23 @@ TEST_F(FileTest, AMappedFileHoldsTheBytes) {
 TEST_F(FileTest, AnEmptyFileMapsToNoBytes) {
     write_file(path("a"), "");
     EXPECT_TRUE(MappedFile(path("a")).bytes().empty());
+}
+
+// Each of these tests would wait, or fill the memory, for ever.
+TEST_F(FileTest, APipeOrADeviceIsNoText) {
+    ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+    for (const fs::path& name : {path("pipe"), fs::path("/dev/zero"), fs::path("/dev/null")})
+        EXPECT_EQ(user_error([&] { read_text_file(name); }),
+                  "cannot read '" + name.string() + "': it is a pipe or a device; accepted: a file on a disk");
+}
+
+TEST_F(FileTest, ATextHasABound) {
+    write_file(path("a"), "12345");
+    EXPECT_EQ(read_text_file(path("a"), 5), "12345");
+    EXPECT_THAT(user_error([&] { read_text_file(path("a"), 4); }), HasSubstr("it has 5 bytes; accepted: at most 4"));
+    EXPECT_THAT(user_error([] { read_text_file("/proc/self/status", 4); }), HasSubstr("accepted: at most 4"));
+    fs::resize_file(path("a"), std::uintmax_t{kMostTextBytes} + 1);
+    EXPECT_THAT(user_error([&] { read_text_file(path("a")); }), HasSubstr("it has 268435457 bytes"));
 }
 
 TEST_F(FileTest, UnreadableFilesAreNamed) {

@@ -5,6 +5,12 @@
 namespace cleave {
 namespace {
 
+TEST(Utf8, IsKnownAsAWhole) {
+    EXPECT_TRUE(is_utf8(""));
+    EXPECT_TRUE(is_utf8("a\xC3\xA9"));
+    for (const char* wrong : {"\xFF", "a\xC3", "\xA9", "\xED\xA0\x80"}) EXPECT_FALSE(is_utf8(wrong)) << wrong;
+}
+
 TEST(Utf8, EveryCodePointSurvivesARoundTrip) {
     for (char32_t c = 0; c <= 0x10FFFF; ++c) {
         if (c == 0xD800) c = 0xE000;  // surrogates are no characters

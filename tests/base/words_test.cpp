@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/nearest.h"
+#include "base/words.h"
 #include "base/wrap.h"
 
 namespace cleave {
@@ -15,6 +16,28 @@ TEST(Nearest, FindsTheWordThatWasMeant) {
     EXPECT_EQ(nearest("batches", kWords), "batch");
     EXPECT_EQ(nearest("warm_up_steps", kWords), "warmup_steps");
     EXPECT_EQ(nearest("l", kWords), "lr");
+}
+
+TEST(Nearest, TakesUpperAndLowerCaseAsOne) {
+    constexpr std::array<std::string_view, 2> kWords = {"model.layers", "bf16"};
+    EXPECT_EQ(nearest("MODEL.LAYERS", kWords), "model.layers");
+    EXPECT_EQ(nearest("BF16", kWords), "bf16");
+    EXPECT_EQ(nearest("MODEL.LAYRS", kWords), "model.layers");
+}
+
+TEST(Counted, KnowsOneFromMany) {
+    EXPECT_EQ(counted(1, "rank"), "1 rank");
+    EXPECT_EQ(counted(0, "rank"), "0 ranks");
+    EXPECT_EQ(counted(2, "rank"), "2 ranks");
+    EXPECT_EQ(counted(1, "process", "processes"), "1 process");
+    EXPECT_EQ(counted(2U, "process", "processes"), "2 processes");
+}
+
+TEST(RealText, WhatIsNoNumberHasNoSign) {
+    const double nan = std::nan("");
+    EXPECT_EQ(real_text(-nan), "nan");
+    EXPECT_EQ(real_text(std::copysign(nan, -1.0)), "nan");
+    EXPECT_EQ(real_text(-1.5), "-1.5");
 }
 
 TEST(Nearest, HasNoAnswerForAnotherWord) {

@@ -47,8 +47,9 @@ TEST_F(CliTest, HelpNamesEveryCommandAndEachExplainsItself) {
         EXPECT_THAT(own.out, AllOf(HasSubstr("Usage: cleave " + std::string(command)), HasSubstr("--json"),
                                    HasSubstr("Examples:")));
     }
-    EXPECT_THAT(cleave("train --help").out, AllOf(HasSubstr("--ranks"), HasSubstr("--set"), HasSubstr("--resume"),
-                                                  HasSubstr("--overwrite"), HasSubstr("--dry-run")));
+    EXPECT_THAT(cleave("train --help").out,
+                AllOf(HasSubstr("--ranks"), HasSubstr("--set"), HasSubstr("--resume"), HasSubstr("--overwrite"),
+                      HasSubstr("--dry-run"), HasSubstr("needs no quotes")));
     EXPECT_THAT(cleave("--version").out, StartsWith("cleave "));
 }
 
@@ -80,6 +81,15 @@ TEST_F(CliTest, WrongCommandLinesAreUserErrorsWithAHint) {
     EXPECT_THAT(refused("bench all_reduce --batch 2"), HasSubstr("--batch: found with 'all_reduce'; it is for step"));
     EXPECT_THAT(refused("bench all_reduce 1024"), HasSubstr("a collective takes options only"));
     EXPECT_THAT(refused("train x.toml --set"), HasSubstr("--set needs a value"));
+    EXPECT_THAT(refused("train x.toml --ranks"), HasSubstr("--ranks needs a value"));
+    EXPECT_THAT(refused("train x.toml --ranks 1 --ranks 2"), HasSubstr("--ranks is given more than once"));
+    EXPECT_THAT(refused("train runs/tiny.toml --ranks 100000 --set train.batch=100000"),
+                AllOf(HasSubstr("--ranks: found 100000"), HasSubstr("accepted: from 1 to 1024")));
+    EXPECT_THAT(refused("eval nowhere --ranks 1025"), HasSubstr("--ranks: found 1025"));
+    for (const char* temperature :
+         {"generate x --temperature 1e17", "train runs/tiny.toml --set sample.temperature=1e17"})
+        EXPECT_THAT(refused(temperature), HasSubstr("accepted: a number from 0 to 1e+16"));
+    EXPECT_THAT(refused("init --data \"$(printf 'a\\377b.txt')\""), HasSubstr("--data: found"));
     EXPECT_THAT(refused("train x.toml --resume --overwrite"), HasSubstr("--resume"));
     EXPECT_THAT(refused("train nowhere.toml"), HasSubstr("cleave init nowhere.toml"));
     EXPECT_THAT(refused("config trian"), HasSubstr("did you mean 'train'?"));
@@ -123,6 +133,29 @@ TEST_F(CliTest, InitWritesARunFileThatTrainAccepts) {
     EXPECT_THAT(cleave("init /nowhere/my.toml").err, HasSubstr("/nowhere/my.toml"));
 }
 
+TEST_F(CliTest, TheFileOfInitTakesGivenWeightsAndShortRuns) {
+    const std::string run = (folder_ / "my.toml").string();
+    write_all(folder_ / "any.txt", std::string(20000, 'a') + "bcd");
+    ASSERT_EQ(cleave("init " + run + " --data " + (folder_ / "any.txt").string()).exit_code, 0);
+    for (const char* family : {"gpt2", "qwen3"}) {
+        const Result given =
+            cleave("train " + run + " --dry-run --set train.steps=3 --set model.weights=tests/golden/models/" +
+                   std::string(family));
+        EXPECT_EQ(given.exit_code, 0) << given.err;
+    }
+    const Result missing = cleave("train " + run + " --set model.weights=/nope");
+    EXPECT_THAT(missing.err, HasSubstr("--set model.weights: there is no folder or checkpoint '/nope'; accepted: "));
+}
+
+TEST_F(CliTest, WhatCannotBeReadIsNamedInWords) {
+    std::filesystem::create_directory(folder_ / "run");
+    std::filesystem::create_symlink("checkpoints", folder_ / "run" / "checkpoints");  // a loop
+    const Result result = cleave("generate " + (folder_ / "run").string());
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, AllOf(HasSubstr((folder_ / "run" / "checkpoints").string()),
+                                  HasSubstr("Too many levels of symbolic links"), Not(HasSubstr("filesystem error"))));
+}
+
 TEST_F(CliTest, ProblemsOfFileSetsAndLayoutComeTogether) {
     const Result result = cleave("train runs/tiny.toml --ranks 3 --set model.heads=5 --set train.btach=3");
     EXPECT_EQ(result.exit_code, 2);
@@ -152,6 +185,16 @@ TEST_F(CliTest, TrainsOverwritesResumesAndGenerates) {
     EXPECT_THAT(again.err, AllOf(HasSubstr(folder), HasSubstr("--resume"), HasSubstr("--overwrite")));
     EXPECT_EQ(cleave(train + " --overwrite").exit_code, 0);
     EXPECT_EQ(cleave(train + " --resume --set train.steps=6").exit_code, 0);
+    const Result fewer = cleave(train + " --resume --set train.steps=5");
+    EXPECT_EQ(fewer.exit_code, 2);
+    EXPECT_THAT(fewer.err, AllOf(HasSubstr("train.steps: found 5"), HasSubstr("accepted: at least 6")));
+    EXPECT_EQ(
+        *Json::parse(cleave(train + " --resume --set train.steps=6").out, "stdout").find("trained_steps")->integer(),
+        0);
+    // Its configuration holds wherever it is read from.
+    const Result done = cleave("train " + folder + "/config.toml --resume --ranks 2");
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_THAT(done.out, AllOf(HasSubstr("after 6 steps: nothing was trained"), HasSubstr("--set train.steps=12")));
 
     // The effective configuration is a run file that gives the same run again.
     const std::string copy = "train " + folder + "/config.toml --ranks 2 --json --set run.folder=" + folder + "2";

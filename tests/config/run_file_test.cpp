@@ -10,9 +10,11 @@ namespace cleave {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 RunFile parse(std::string_view text, const std::vector<std::string>& sets = {}) {
     return parse_run(text, "runs/my.toml", sets);
@@ -24,10 +26,52 @@ TEST(RunFile, WhatIsLeftOutKeepsItsDefault) {
     Job expected;
     expected.train.steps = 7;
     expected.train.lr = 1;
+    expected.train.warmup_steps = 0;  // a tenth of the steps
     expected.train.dtype = DType::bf16;
     expected.model.tied_embeddings = false;
     expected.run.folder = "out/my";
     EXPECT_EQ(to_json(file.job), to_json(expected));
+}
+
+TEST(RunFile, AShortRunHasAShortWarmUpUnlessTheUserSaysOtherwise) {
+    EXPECT_EQ(parse("").job.train.warmup_steps, 100);
+    EXPECT_EQ(parse("", {"train.steps=30"}).job.train.warmup_steps, 3);
+    EXPECT_EQ(parse("[train]\nsteps = 3").job.train.warmup_steps, 0);
+    EXPECT_EQ(parse("[train]\nwarmup_steps = 20", {"train.steps=30"}).job.train.warmup_steps, 20);
+    EXPECT_EQ(parse("").job.train.min_lr, 1e-4);
+    EXPECT_EQ(parse("", {"train.lr=1e-5"}).job.train.min_lr, 1e-5 / 10);
+    EXPECT_EQ(parse("", {"train.lr=1e-5", "train.min_lr=1e-6"}).job.train.min_lr, 1e-6);
+    EXPECT_THAT(check(parse("[data]\npath = \"/dev/null\"", {"train.steps=3", "train.lr=1e-6"}).job, 1),
+                Not(Contains(HasSubstr("train."))));
+}
+
+TEST(RunFile, IsAFileOfAPersonsSizeAndDepth) {
+    ScratchFolder scratch;
+    const auto refusal = [](const std::filesystem::path& path) { return user_error([&] { read_run_file(path, {}); }); };
+    EXPECT_THAT(refusal("/dev/zero"), HasSubstr("it is a pipe or a device"));
+    write_all(scratch / "large.toml", "#" + std::string(1 << 20, 'x'));
+    EXPECT_THAT(refusal(scratch / "large.toml"), HasSubstr("it has 1048577 bytes; accepted: at most 1048576"));
+    std::string deep;
+    for (int i = 0; i < 40000; ++i) deep += "a.";
+    for (const std::string& text : {"[" + deep + "b]", deep + "b=1", "x = {" + deep + "b=1}"})
+        EXPECT_THAT(user_error([&] { parse("\n" + text); }), HasSubstr("runs/my.toml:2: nested deeper than 16"));
+    const auto problems = parse("", {"train.steps={" + deep + "b=1}"}).problems;
+    ASSERT_THAT(problems, ElementsAre(HasSubstr("...; accepted: an integer from 1")));
+    EXPECT_LT(problems.front().size(), 600U);
+}
+
+TEST(RunFile, ATextThatIsNotUtf8IsRefused) {
+    const RunFile file = parse("", {"data.path=a\xFF"
+                                    "b.txt"});
+    EXPECT_THAT(file.problems, ElementsAre(AllOf(HasSubstr("--set data.path: found"), HasSubstr("a text in UTF-8"))));
+}
+
+TEST(RunFile, AKeyHasOneProblem) {
+    RunFile file = parse("[data]\npath = 3\n[train]\nbatch = 0");
+    ASSERT_EQ(file.problems.size(), 2U);
+    file.add({"data.path: no text is named", "train.batch: found 12", "train.lr: found 0", "train.lr: found 0"});
+    EXPECT_THAT(file.problems,
+                ElementsAre(HasSubstr("data.path: found 3"), HasSubstr("train.batch: found 0"), "train.lr: found 0"));
 }
 
 TEST(RunFile, PathsInTheFileAreRelativeToIt) {
@@ -71,7 +115,7 @@ TEST(RunFile, ReportsEverythingAtOnceByLine) {
         "steps = [1]\n"
         "batch = -2\n"
         "optimizer = \"adam\"\n",
-        {"train.stpes=3", "steps", "train.lr=fast"});
+        {"train.stpes=3", "steps", "train.lr=fast", "=3", "MODEL.LAYERS=3"});
     EXPECT_THAT(file.problems,
                 ElementsAre(HasSubstr("runs/my.toml:1: unknown key 'lr' (did you mean 'train.lr'?)"),
                             HasSubstr("runs/my.toml:3: model.heads: found \"four\"; accepted: an integer from 1"),
@@ -83,10 +127,12 @@ TEST(RunFile, ReportsEverythingAtOnceByLine) {
                                       "(did you mean \"adamw\"?)"),
                             HasSubstr("--set train.stpes=3: unknown key 'train.stpes' (did you mean 'train.steps'?)"),
                             HasSubstr("--set steps: expected section.key=value"),
-                            HasSubstr("--set train.lr=fast: train.lr: found \"fast\"; accepted: a number above 0")));
+                            HasSubstr("--set train.lr=fast: train.lr: found \"fast\"; accepted: a number above 0"),
+                            HasSubstr("--set =3: expected section.key=value"),
+                            HasSubstr("unknown key 'MODEL.LAYERS' (did you mean 'model.layers'?)")));
     EXPECT_EQ(to_json(file.job).find("train.batch")->dump(), "12");
     EXPECT_THAT(user_error([&] { throw_problems(file.problems); }),
-                AllOf(HasSubstr("10 problems"), HasSubstr("\n  - --set steps")));
+                AllOf(HasSubstr("12 problems"), HasSubstr("\n  - --set steps")));
 }
 
 TEST(RunFile, AnUnknownKeyWithoutANearOneGetsTheList) {
@@ -139,20 +185,47 @@ TEST(EffectiveRunFile, GivesTheSameJobAgain) {
     job.data.path = "/data/any \"text\".txt";
     job.data.tokenizer_file = "/data/any \"tokenizer\".json";
     job.weights = "/models/any";
+    job.data.mask = "/data/any \"mask\"";
+    job.run.folder = "/out/any";
     const RunFile back = parse(effective_run_file(job));
     EXPECT_THAT(back.problems, IsEmpty());
     EXPECT_EQ(to_json(back.job), to_json(job));
 }
 
+TEST(EffectiveRunFile, HoldsWhereverItIsReadFrom) {
+    Job job;
+    job.data.path = "text.txt";
+    job.run.folder = "out/run";
+    const RunFile back = parse_run(effective_run_file(job), "/elsewhere/config.toml", {});
+    EXPECT_EQ(back.job.run.folder, std::filesystem::absolute("out/run").string());
+    EXPECT_EQ(back.job.data.path, std::filesystem::absolute("text.txt").string());
+}
+
+TEST(CommentedRunFile, SetsNothingButTheText) {
+    const RunFile file = parse(commented_run_file("/data/text.txt"));
+    ASSERT_EQ(file.places.size(), 1U);
+    EXPECT_EQ(file.places.begin()->first, "data.path");
+}
+
+// Behind their #, which is taken away.
 TEST(CommentedRunFile, IsValidAndHoldsTheDefaults) {
     const std::string text = commented_run_file("/data/text.txt");
-    const RunFile file = parse(text);
-    EXPECT_THAT(file.problems, IsEmpty());
-    Job expected;
-    expected.data.path = "/data/text.txt";
-    expected.run.folder = "out/my";
-    EXPECT_EQ(to_json(file.job), to_json(expected));
-    for (const Key& key : keys_of(expected)) EXPECT_THAT(text, HasSubstr("\n" + std::string(key.key()) + " = "));
+    std::string all;
+    for (std::size_t at = 0; at < text.size(); ++at)
+        if (text[at] != '#' || (at > 0 && text[at - 1] != '\n') || text[at + 1] == ' ') all += text[at];
+    for (const std::string& each : {text, all}) {
+        const RunFile file = parse(each);
+        EXPECT_THAT(file.problems, IsEmpty());
+        Job expected;
+        expected.data.path = "/data/text.txt";
+        expected.run.folder = "out/my";
+        EXPECT_EQ(to_json(file.job), to_json(expected));
+    }
+    Job job;
+    for (const Key& key : keys_of(job)) {
+        EXPECT_THAT(all, HasSubstr("\n" + std::string(key.key()) + " = "));
+        EXPECT_NE(parse(all).places.find(key.name), parse(all).places.end()) << key.name;
+    }
 }
 
 }  // namespace

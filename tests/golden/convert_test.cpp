@@ -225,7 +225,43 @@ TEST(AdoptModel, TakesTheModelButWhatIsSet) {
     EXPECT_THAT(adopt_model(random, nothing), IsEmpty());
     EXPECT_EQ(random.model.layers, Job().model.layers);
     random.weights = "/nowhere";
-    EXPECT_THAT(user_error([&] { adopt_model(random, nothing); }), HasSubstr("'/nowhere'"));
+    EXPECT_THAT(
+        adopt_model(random, nothing),
+        ElementsAre(AllOf(HasSubstr("model.weights: there is no folder or checkpoint '/nowhere'; accepted: "))));
+}
+
+TEST_F(ConvertTest, AZeroThatStandsForAnotherKeyCountsAsNotSet) {
+    const auto set = [](std::string_view key) {
+        return key == "model.kv_heads" || key == "model.head_width" || key == "model.mlp_width" ||
+               key == "model.positions" || key == "model.vocabulary";
+    };
+    for (const std::string family : kFamilies) {
+        Job zeros, adopted;
+        zeros.weights = adopted.weights = golden(family).string();
+        EXPECT_THAT(adopt_model(zeros, set), IsEmpty()) << family;
+        EXPECT_THAT(adopt_model(adopted, [](std::string_view) { return false; }), IsEmpty());
+        EXPECT_EQ(zeros.model.positions, adopted.model.positions);
+        EXPECT_EQ(zeros.model.vocabulary, adopted.model.vocabulary);
+        // So does the number that a 0 of theirs stands for.
+        Job spelt = adopted;
+        spelt.model.kv_heads = adopted.model.key_value_heads();
+        spelt.model.head_width = adopted.model.head_channels();
+        spelt.model.mlp_width = adopted.model.hidden_mlp();
+        EXPECT_THAT(adopt_model(spelt, set), IsEmpty()) << family;
+        ++spelt.model.mlp_width;
+        EXPECT_THAT(adopt_model(spelt, set), ElementsAre(HasSubstr("model.mlp_width"))) << family;
+    }
+}
+
+TEST_F(ConvertTest, WeightsThatAreNoNumbersAreRefusedByName) {
+    std::filesystem::copy(golden("gpt2"), folder_ / "given");
+    const auto file = folder_ / "given" / "model.safetensors";
+    std::string bytes = read_all(file);
+    bytes.replace(bytes.size() - 4, 4, 4, '\xFF');  // the last value of the last tensor
+    write_all(file, bytes);
+    EXPECT_THAT(
+        user_error([&] { convert(folder_ / "given", "run"); }),
+        AllOf(HasSubstr((folder_ / "given").string()), HasSubstr("holds a value that is infinite or no number")));
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST_F(CheckpointFileTest, TruncationIsNoticedEverywhere) {
     for (std::size_t size = 0; size < bytes_.size(); size += size < 100 ? 1 : 97)
         EXPECT_THAT(refusal(bytes_.substr(0, size)), HasSubstr("damaged.ckpt")) << size << " bytes";
     EXPECT_THAT(refusal(bytes_.substr(0, bytes_.size() - 1)), HasSubstr("truncated"));
-    EXPECT_THAT(refusal(bytes_ + "x"), HasSubstr("1 bytes follow"));
+    EXPECT_THAT(refusal(bytes_ + "x"), HasSubstr("it has 1 byte after its last tensor"));
     EXPECT_EQ(refusal(bytes_), "");  // the judge accepts what is whole
 }
 

@@ -147,8 +147,36 @@ TEST(JobCheck, ComparesTheVocabulary) {
     job.model.vocabulary = 25;
     EXPECT_THAT(problems(job, 1),
                 ElementsAre(AllOf(HasSubstr("model.vocabulary: found 25"), HasSubstr("at least 26"))));
+    job.weights = "given";  // their table has so many rows
+    EXPECT_THAT(problems(job, 1), ElementsAre(HasSubstr("a tokenizer with at most 25, or other weights")));
     job.model.vocabulary = 32;
     EXPECT_THAT(problems(job, 1), IsEmpty());
+}
+
+TEST(JobCheck, AStepThatNeverComesHasNoTrace) {
+    Job job;
+    job.train.steps = 200;
+    job.run.trace_step = 201;
+    EXPECT_THAT(problems(job, 1),
+                ElementsAre(AllOf(HasSubstr("run.trace_step: found 201"), HasSubstr("from 1 to 200"))));
+    job.run.trace_step = 200;
+    EXPECT_THAT(problems(job, 1), IsEmpty());
+}
+
+TEST(JobCheck, ShowsWhatToTypeForAShortRun) {
+    Job job;
+    job.train.steps = 30;
+    job.train.min_lr = 2;
+    EXPECT_THAT(
+        problems(job, 1),
+        ElementsAre(HasSubstr("train.steps = 30; accepted: at most 30, for instance --set train.warmup_steps=3"),
+                    HasSubstr("for instance --set train.min_lr=0.0001")));
+}
+
+TEST(JobCheck, OneIsNoPlural) {
+    Job job;
+    job.mesh.dp = 2;
+    EXPECT_THAT(problems(job, 1), ElementsAre(HasSubstr("the run has 1 rank; accepted: 1,")));
 }
 
 TEST(JobCheck, RangesComeFirstSoThatNothingDividesByZero) {

@@ -139,6 +139,29 @@ TEST(JobKeys, ARefusedValueChangesNothing) {
     EXPECT_EQ(job.train.lr, 1.0);
 }
 
+TEST(JobKeys, AnIntegerMayBeWrittenAsAWholeReal) {
+    Job job;
+    const auto keys = keys_of(job);
+    EXPECT_EQ(assign(find(keys, "train.steps"), 1e3), std::nullopt);
+    EXPECT_EQ(job.train.steps, 1000);
+    for (const double wrong : {1000.5, 1e300, -1e300, std::nan("")})
+        EXPECT_THAT(assign(find(keys, "train.steps"), wrong).value_or(""), HasSubstr("an integer from 1")) << wrong;
+    // Both ends of a range, as messages write them, are accepted.
+    for (const Key& key : keys) {
+        if (type_name(key) != "integer") continue;
+        EXPECT_EQ(assign(key, key.range.most), std::nullopt) << key.name;
+        EXPECT_EQ(assign(key, key.range.least), std::nullopt) << key.name;
+    }
+}
+
+TEST(JobKeys, AMessageIsForReading) {
+    Job job;
+    const auto keys = keys_of(job);
+    const auto problem = assign(find(keys, "train.steps"), std::string(80000, 'a')).value_or("");
+    EXPECT_LT(problem.size(), 300U);
+    EXPECT_THAT(problem, HasSubstr("...; accepted: an integer"));
+}
+
 TEST(JobKeys, AJobSurvivesJson) {
     Job job;
     job.data.path = "a \"b\"\n.txt";
@@ -176,7 +199,10 @@ TEST(ResumeDifferences, TellWhatMayChange) {
     now.train.lr = 2e-3;
     now.train.checkpoint_every = 7;
     const auto differences = resume_differences(Job(), now);
-    EXPECT_THAT(differences.refused, ElementsAre("model.layers: 4 in the checkpoint, 5 now"));
+    EXPECT_THAT(
+        differences.refused,
+        ElementsAre("model.layers: found 5, but the checkpoint to resume from has 4; accepted: 4, or --overwrite "
+                    "instead of --resume, which begins anew"));
     EXPECT_THAT(differences.announced, ElementsAre("train.lr: 0.001 in the checkpoint, 0.002 now"));
 }
 

@@ -100,7 +100,7 @@ TEST_F(SafetensorsTest, EveryCutOfAFileIsRefused) {
     EXPECT_THAT(refusal(whole), IsEmpty());
     for (std::size_t length = 0; length < whole.size(); ++length)
         EXPECT_THAT(refusal(whole.substr(0, length)), HasSubstr(path().string())) << length;
-    EXPECT_THAT(refusal(whole + "x"), HasSubstr("1 bytes follow"));
+    EXPECT_THAT(refusal(whole + "x"), HasSubstr("it has 1 byte after its last tensor"));
 }
 
 TEST_F(SafetensorsTest, HostileHeadersAreRefused) {
@@ -123,7 +123,7 @@ TEST_F(SafetensorsTest, HostileHeadersAreRefused) {
                 HasSubstr("truncated"));
     EXPECT_THAT(tensor_refusal(R"("dtype": "F32", "shape": [4], "data_offsets": [0])"), HasSubstr("data_offsets"));
     EXPECT_THAT(tensor_refusal(R"("dtype": "F32", "shape": [3], "data_offsets": [0, 12])"),
-                HasSubstr("4 bytes follow"));
+                HasSubstr("it has 4 bytes after its last tensor"));
 }
 
 TEST_F(SafetensorsTest, HolesAndOverlapsAreRefused) {

@@ -228,7 +228,7 @@ TEST(TrainStep, WhatIsNotFiniteOnOneRankStopsAllBeforeAnUpdate) {
         try {
             step.run({rows_of(job, 1, engine.rank() * 6, 6)}, 9, 0.1);
         } catch (const RunError& error) {
-            EXPECT_THAT(error.what(), testing::ContainsRegex("step 9: the loss is -?nan: nothing was updated"));
+            EXPECT_THAT(error.what(), testing::ContainsRegex("step 9: the loss is nan: nothing was updated"));
             const std::lock_guard lock(mutex);
             ++stopped;
         }
