@@ -78,28 +78,6 @@ Tokenizer tokenizer_for_tokens(const Json& saved, const Job::Data& data, std::in
     return tokenizer;
 }
 
-}  // namespace
-
-namespace {
-
-std::optional<std::string> file_problem(std::string_view key, const std::string& name, std::string_view accepted) {
-    const std::filesystem::path path(name);
-    std::error_code problem;
-    const auto status = std::filesystem::status(path, problem);
-    if (status.type() == std::filesystem::file_type::none)
-        return fmt::format("{}: '{}': {}; accepted: {}", key, name, problem.message(), accepted);
-    if (!std::filesystem::exists(status))
-        return fmt::format("{}: there is no file '{}'; accepted: {} (looked for {})", key, name, accepted,
-                           std::filesystem::absolute(path).lexically_normal().string());
-    if (std::filesystem::is_directory(status))
-        return fmt::format("{}: '{}' is a folder; accepted: {}", key, name, accepted);
-    if (!std::filesystem::is_regular_file(status))
-        return fmt::format("{}: '{}' is a pipe or a device; accepted: {} on a disk", key, name, accepted);
-    if (std::filesystem::file_size(path, problem) == 0)
-        return fmt::format("{}: '{}' is empty; accepted: {} that is not", key, name, accepted);
-    return std::nullopt;
-}
-
 std::optional<std::string> text_problem(const Job::Data& data) {
     if (data.path.empty())
         return "data.path: no text is named; accepted: any text file, in the run file or as --set data.path=FILE";
@@ -140,6 +118,24 @@ std::optional<std::string> documents_problem(const Job::Data& data) {
 
 }  // namespace
 
+std::optional<std::string> file_problem(std::string_view key, const std::string& name, std::string_view accepted) {
+    const std::filesystem::path path(name);
+    std::error_code problem;
+    const auto status = std::filesystem::status(path, problem);
+    if (status.type() == std::filesystem::file_type::none)
+        return fmt::format("{}: '{}': {}; accepted: {}", key, name, problem.message(), accepted);
+    if (!std::filesystem::exists(status))
+        return fmt::format("{}: there is no file '{}'; accepted: {} (looked for {})", key, name, accepted,
+                           std::filesystem::absolute(path).lexically_normal().string());
+    if (std::filesystem::is_directory(status))
+        return fmt::format("{}: '{}' is a folder; accepted: {}", key, name, accepted);
+    if (!std::filesystem::is_regular_file(status))
+        return fmt::format("{}: '{}' is a pipe or a device; accepted: {} on a disk", key, name, accepted);
+    if (std::filesystem::file_size(path, problem) == 0)
+        return fmt::format("{}: '{}' is empty; accepted: {} that is not", key, name, accepted);
+    return std::nullopt;
+}
+
 std::vector<std::string> data_problems(const Job::Data& data) {
     std::vector<std::string> problems;
     for (auto& problem : {text_problem(data), tokenizer_problem(data), mask_problem(data), documents_problem(data)})
@@ -164,10 +160,15 @@ Dataset Dataset::open_text(const Job::Data& data, const std::optional<std::files
         return dataset;
     }
     dataset.file_ = usable(*token_file, dataset.tokenizer_, dataset.text_hash_);
-    if (!dataset.file_) {
-        write_token_file(*token_file, TokenFormat::cleave, dataset.tokenizer_.encode(text, data.path),
-                         dataset.tokenizer_, dataset.text_hash_);
+    if (dataset.file_) return dataset;
+    std::vector<Token> tokens = dataset.tokenizer_.encode(text, data.path);
+    try {
+        write_token_file(*token_file, TokenFormat::cleave, tokens, dataset.tokenizer_, dataset.text_hash_);
         dataset.file_.emplace(*token_file);
+    } catch (const UserError& error) {
+        log_warning("{}. It is only a cache: the run goes on with the {} tokens in memory", error.what(),
+                    tokens.size());
+        dataset.memory_ = std::move(tokens);
     }
     return dataset;
 }
@@ -181,6 +182,7 @@ Dataset Dataset::from_text(std::string_view text, const Job::Data& data) {
 
 Dataset Dataset::open_tokens(const Job::Data& data, std::int64_t vocabulary) {
     TokenFile file(data.path);
+    file.announce();
     Dataset dataset(tokenizer_for_tokens(file.tokenizer(), data, vocabulary), file.hash(), data);
     const bool counted = dataset.tokenizer_.kind() == TokenizerKind::ids;
     file.check_ids(dataset.tokenizer_.vocabulary(), counted ? "model.vocabulary" : "the vocabulary of the tokenizer");
