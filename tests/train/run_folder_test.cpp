@@ -93,6 +93,7 @@ TEST_F(RunFolderTest, WhereTheMarkerIsLostTheNewestWholeCheckpointIsTaken) {
     EXPECT_EQ(newest(), folder.checkpoint(100));
     write_all(latest, std::string(16, '\0'));
     EXPECT_EQ(newest(), folder.checkpoint(100));
+    EXPECT_THAT(user_error([&] { latest_checkpoint(folder.checkpoints()); }), HasSubstr("it says '\\x00\\x00"));
     write_all(folder.checkpoint(100), "CLEAVE01 cut");
     EXPECT_EQ(newest(), folder.checkpoint(90));
     for (std::int64_t step : {5, 90}) write_all(folder.checkpoint(step), "");
