@@ -99,7 +99,7 @@ std::string some_names(const fs::path& folder) {
 fs::path newest_whole(const fs::path& checkpoints, std::vector<std::int64_t> steps, const std::string& lost) {
     std::string damage;
     for (; !steps.empty(); steps.pop_back()) {
-        const fs::path file = checkpoints / checkpoint_name(steps.back());
+        fs::path file = checkpoints / checkpoint_name(steps.back());
         try {
             CheckpointFile whole(file);
             log_warning("{}; taking the newest whole checkpoint beside it, {}", lost, file.string());
