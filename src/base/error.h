@@ -21,13 +21,18 @@ enum ExitCode : int {
     kExitStopped = 130,    // stopped by the user, checkpoint written
 };
 
+// `text` with its control characters written out (\x00, \x1b), but line breaks and tabs: what a message quotes may hold
+// any, a NUL would end the message, and others would act on the terminal.
+std::string printable(const std::string& text);
+
 // The input was wrong. The message names the field or file, what was found and what would be accepted.
 class UserError : public std::runtime_error {
   public:
-    using std::runtime_error::runtime_error;
+    explicit UserError(const char* message) : std::runtime_error(message) {}
+    explicit UserError(const std::string& message) : std::runtime_error(printable(message)) {}
     template <class... Args>
     explicit UserError(fmt::format_string<Args...> format, Args&&... args)
-        : std::runtime_error(fmt::format(format, std::forward<Args>(args)...)) {}
+        : std::runtime_error(printable(fmt::format(format, std::forward<Args>(args)...))) {}
 };
 
 // The run was asked for correctly, but its answer is no (kExitNo), for instance a loss that is not finite.

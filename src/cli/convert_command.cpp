@@ -22,7 +22,7 @@ class ConvertCommand : public Command {
         options.positional("SOURCE", options_.source, "a Hugging Face folder, a run folder or a checkpoint file", true);
         options.positional("DESTINATION", options_.destination, "the folder to write", true);
         options.text("--dtype", "f32|bf16", dtype_, "how values are stored in a Hugging Face folder (default: f32)");
-        options.flag("--overwrite", options_.overwrite, "write into a folder that holds files");
+        options.flag("--overwrite", options_.overwrite, "replace a model of the same kind that DESTINATION holds");
     }
 
     int run() override {

@@ -22,6 +22,7 @@ class TokenizeCommand : public Command {
         options.text("--tokenizer", "WHICH", options_.tokenizer,
                      "char, bytes, or the path of a Hugging Face tokenizer.json (default: bytes)");
         options.text("-o,--output", "OUT.bin", options_.output, "the file to write (default: INPUT and .bin)");
+        options.flag("--overwrite", options_.overwrite, "replace OUT.bin, and OUT.idx, where they exist");
         options.text("--format", "FORMAT", options_.format, "cleave, bin or megatron (default: cleave)");
     }
 

@@ -245,6 +245,11 @@ void CheckpointFile::read_range(std::string_view name, DType dtype, const Shape&
     if (!bytes.empty()) std::memcpy(destination, bytes.data(), bytes.size());
 }
 
+bool is_checkpoint_file(const std::filesystem::path& path) {
+    const MappedFile file(path);
+    return file.size() >= kMagic.size() && text_of(file.bytes().first(kMagic.size())) == kMagic;
+}
+
 void mark_latest(const std::filesystem::path& checkpoint) {
     write_file(checkpoint.parent_path() / kLatest, checkpoint.filename().string() + "\n");
 }
@@ -255,7 +260,7 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
     std::string name = read_text_file(marker, kMostMarkerBytes);
     while (!name.empty() && (name.back() == '\n' || name.back() == '\r')) name.pop_back();
     const bool plain = !name.empty() && name.find('/') == std::string::npos && name != "." && name != "..";
-    if (!plain || !std::filesystem::exists(folder / name))
+    if (!plain || !std::filesystem::is_regular_file(folder / name))
         throw UserError("cannot use '{}': it should name a checkpoint in its folder, it says '{}'", marker.string(),
                         name);
     return folder / name;

@@ -78,6 +78,9 @@ class CheckpointFile {
     std::map<std::string, std::size_t, std::less<>> index_;
 };
 
+// Whether it begins as one.
+bool is_checkpoint_file(const std::filesystem::path& path);
+
 // The file `latest` in a folder names its newest whole checkpoint. It is written after the checkpoint is in place, so
 // that a process that dies in between leaves the older, whole one named.
 void mark_latest(const std::filesystem::path& checkpoint);

@@ -22,10 +22,14 @@ constexpr std::string_view kCompanions[] = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
     "merges.txt",     "generation_config.json"};
 
+// Those of a model that was there before go.
 std::vector<std::string> copy_companions(const fs::path& from, const fs::path& to) {
     std::vector<std::string> copied;
     for (const std::string_view name : kCompanions) {
-        if (!fs::is_regular_file(from / name)) continue;
+        if (!fs::is_regular_file(from / name)) {
+            fs::remove(to / name);
+            continue;
+        }
         write_file(to / name, read_text_file(from / name));
         copied.emplace_back(name);
     }
@@ -54,11 +58,11 @@ struct Conversion {
 
 // None, with a warning, where it is of a kind that Cleave does not read: the weights are of use without.
 std::optional<Tokenizer> tokenizer_of(const WeightsSource& source) {
-    if (!source.tokenizer_file()) return std::nullopt;
+    if (!source.has_tokenizer()) return std::nullopt;
     try {
         return source.tokenizer();
     } catch (const UserError& error) {
-        log_warning("its tokenizer goes along but cannot be used here: {}", error.what());
+        log_warning("its tokenizer cannot be used here: {}", error.what());
         return std::nullopt;
     }
 }
@@ -69,10 +73,8 @@ Conversion to_run_folder(const WeightsSource& source, const ConvertOptions& opti
     RunFolder folder(options.destination, options.overwrite ? RunFolder::Mode::overwrite : RunFolder::Mode::fresh);
     Job job = source.job();
     job.run.folder = options.destination;
-    if (tokenizer) {
-        job.data.tokenizer = TokenizerKind::bpe;
-        job.data.tokenizer_file = folder.tokenizer().string();
-    }
+    if (tokenizer && tokenizer->kind() != TokenizerKind::ids) job.data.tokenizer = tokenizer->kind();
+    if (job.data.tokenizer == TokenizerKind::bpe) job.data.tokenizer_file = folder.tokenizer().string();
     with_model(source, [&](Engine& engine, Transformer& model) {
         folder.begin(options.run_file(job), "");
         done.copied = copy_companions(source.path(), folder.path());
@@ -85,22 +87,74 @@ Conversion to_run_folder(const WeightsSource& source, const ConvertOptions& opti
     return done;
 }
 
-void prepare_folder(const fs::path& folder, bool overwrite) {
+// Also where an export was cut short before its config.json.
+bool holds_hugging_face_model(const fs::path& folder) {
+    if (fs::is_regular_file(folder / "model.safetensors")) return true;
+    if (!is_hugging_face_folder(folder)) return false;
+    try {
+        const std::string file = (folder / "config.json").string();
+        return Json::parse(read_text_file(file), file).find("model_type") != nullptr;
+    } catch (const UserError&) {
+        return false;
+    }
+}
+
+fs::path folder_of(const WeightsSource& source) {
+    if (source.hugging_face() != nullptr) return source.path();
+    return fs::absolute(source.path()).parent_path().parent_path();  // RUN_FOLDER/checkpoints/step.ckpt
+}
+
+// Refuses a destination where something else than an older model of the same kind would be written over.
+void check_destination(const WeightsSource& source, const ConvertOptions& options) {
+    const fs::path to = options.destination;
+    std::error_code none;
+    if (!fs::exists(to, none)) return;
+    if (!fs::is_directory(to, none))
+        throw UserError("DESTINATION: '{}' is a file; accepted: a folder, empty or to be created", to.string());
+    if (fs::equivalent(to, folder_of(source), none))
+        throw UserError("DESTINATION: '{}' is the folder of SOURCE itself; accepted: another folder", to.string());
+    if (fs::is_empty(to)) return;
+    const bool import = source.hugging_face() != nullptr;
+    const bool run = RunFolder::is_one(to);
+    const bool model = holds_hugging_face_model(to);
+    if (run == model || run != import)
+        throw UserError(
+            "DESTINATION: '{}' holds {}, and {} is to be written; accepted: another folder, empty or to be created",
+            to.string(),
+            run     ? "a run"
+            : model ? "a Hugging Face model"
+                    : "files of another kind",
+            import ? "a run folder" : "a Hugging Face folder");
+    if (!options.overwrite)
+        throw UserError("DESTINATION: the folder '{}' holds a model: --overwrite replaces it", to.string());
+}
+
+void create_folder(const fs::path& folder) {
     std::error_code problem;
     fs::create_directories(folder, problem);
     if (problem) throw UserError("cannot create the folder {}: {}", folder.string(), problem.message());
-    if (!overwrite && !fs::is_empty(folder))
-        throw UserError("the folder {} holds files: --overwrite replaces those of the model", folder.string());
+}
+
+// A tokenizer that no tokenizer.json holds is kept in a file of our own.
+void write_own_tokenizer(const fs::path& folder, const std::optional<Tokenizer>& tokenizer,
+                         std::vector<std::string>& copied) {
+    const fs::path file = folder / kOwnTokenizerName;
+    fs::remove(file);
+    if (!tokenizer || tokenizer->kind() == TokenizerKind::bpe) return;
+    write_file(file, tokenizer->to_json().dump(2) + "\n");
+    copied.emplace_back(kOwnTokenizerName);
+    log_info("its tokenizer is none that Transformers has: {} keeps it for Cleave", file.string());
 }
 
 Conversion to_hugging_face(const WeightsSource& source, const ConvertOptions& options) {
     Conversion done{"a checkpoint to a Hugging Face folder", {}, {}, 0};
     const fs::path folder = options.destination;
-    prepare_folder(folder, options.overwrite);
+    const std::optional<Tokenizer> tokenizer = tokenizer_of(source);
+    create_folder(folder);
     with_model(source, [&](Engine& engine, Transformer& model) {
         write_hugging_face(folder, model, options.dtype);
-        // RUN_FOLDER/checkpoints/step.ckpt
-        done.copied = copy_companions(source.path().parent_path().parent_path(), folder);
+        done.copied = copy_companions(folder_of(source), folder);
+        write_own_tokenizer(folder, tokenizer, done.copied);
         const std::vector<double> before = logits_of_prompt(engine, model);
         done.comparison = compare_with(WeightsSource(folder), engine, model, options.dtype);
         done.rounding = largest_difference(before, logits_of_prompt(engine, model));
@@ -146,6 +200,7 @@ int run_conversion(const ConvertOptions& options) {
         throw UserError(
             "--dtype: found {}; a run folder holds master weights in f32, --dtype is for Hugging Face folders",
             name_of(options.dtype));
+    check_destination(source, options);
     if (import)
         for (const std::string& note : source.hugging_face()->config().notes) log_info("{}: {}", options.source, note);
     if (!import && source.model().family == Family::llama && source.model().dropout != 0)

@@ -163,10 +163,15 @@ Dataset Dataset::open_text(const Job::Data& data, const std::optional<std::files
         return dataset;
     }
     dataset.file_ = usable(*token_file, dataset.tokenizer_, dataset.text_hash_);
-    if (!dataset.file_) {
-        write_token_file(*token_file, TokenFormat::cleave, dataset.tokenizer_.encode(text, data.path),
-                         dataset.tokenizer_, dataset.text_hash_);
+    if (dataset.file_) return dataset;
+    std::vector<Token> tokens = dataset.tokenizer_.encode(text, data.path);
+    try {
+        write_token_file(*token_file, TokenFormat::cleave, tokens, dataset.tokenizer_, dataset.text_hash_);
         dataset.file_.emplace(*token_file);
+    } catch (const UserError& error) {
+        log_warning("{}. It is only a cache: the run goes on with the {} tokens in memory", error.what(),
+                    tokens.size());
+        dataset.memory_ = std::move(tokens);
     }
     return dataset;
 }
@@ -180,6 +185,7 @@ Dataset Dataset::from_text(std::string_view text, const Job::Data& data) {
 
 Dataset Dataset::open_tokens(const Job::Data& data, std::int64_t vocabulary) {
     TokenFile file(data.path);
+    file.announce();
     Dataset dataset(tokenizer_for_tokens(file.tokenizer(), data, vocabulary), file.hash(), data);
     const bool counted = dataset.tokenizer_.kind() == TokenizerKind::ids;
     file.check_ids(dataset.tokenizer_.vocabulary(), counted ? "model.vocabulary" : "the vocabulary of the tokenizer");

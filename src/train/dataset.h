@@ -36,7 +36,8 @@ std::size_t train_tokens(std::size_t size, double train_fraction);
 class Dataset {
   public:
     // The text or token file of data.path. With a `token_file`, the tokens of a text are mapped from it, and it is
-    // written first where it is missing, damaged or of another text; without one they stay in memory. `vocabulary`:
+    // written first where it is missing, damaged or of another text; without one, or where it cannot be written, they
+    // stay in memory. `vocabulary`:
     // model.vocabulary, which a token file needs where no tokenizer goes with it. Throws UserError for data that are
     // missing, empty, damaged or not what the tokenizer accepts.
     static Dataset open(const Job::Data& data, const std::optional<std::filesystem::path>& token_file,

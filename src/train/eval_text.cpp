@@ -39,6 +39,7 @@ void EvalText::open_tokens(const WeightsSource& source, const std::string& path)
         log_warning("{}: bits per byte are not known", error.what());
     }
     file_.emplace(path);
+    file_->announce();
     const Json& theirs = file_->tokenizer();
     if (tokenizer_ && !theirs.is_null() && theirs != tokenizer_->to_json())
         throw UserError("--data: '{}' was made with another tokenizer than the one of {}", path, source.description());

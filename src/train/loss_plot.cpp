@@ -6,6 +6,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/utf8.h"
+
 namespace cleave {
 namespace {
 
@@ -17,6 +19,7 @@ constexpr double kRight = 150;  // room for the names at the curves' ends
 constexpr double kTop = 64;
 constexpr double kBottom = 56;
 constexpr double kLineHeight = 18;
+constexpr int kTitleColumns = 44;         // as many of the widest letters as fit
 constexpr std::size_t kMostPoints = 600;  // of a curve: more than the picture has pixels helps nobody
 
 struct Point {
@@ -77,6 +80,15 @@ std::vector<Curve> curves_of(const std::vector<Json>& metrics) {
     return curves;
 }
 
+// Steps are whole: a short run has a tick at each.
+std::vector<double> step_ticks(double last) {
+    constexpr int kMost = 7;
+    if (last > kMost) return round_ticks(0, last, kMost);
+    std::vector<double> ticks = {0};
+    while (ticks.back() < last) ticks.push_back(ticks.back() + 1);
+    return ticks;
+}
+
 Axes axes_of(const std::vector<Curve>& curves) {
     double last_step = 1;
     double low = std::numeric_limits<double>::infinity();
@@ -90,7 +102,7 @@ Axes axes_of(const std::vector<Curve>& curves) {
     }
     if (low > high) low = 0, high = 1;
     if (high - low < 1e-9) high = low + 1;
-    return {round_ticks(0, last_step, 7), round_ticks(low, high, 6)};
+    return {step_ticks(last_step), round_ticks(low, high, 6)};
 }
 
 // Digits behind the point that show multiples of `step`, 1, 2 or 5 times a power of ten.
@@ -98,17 +110,47 @@ int decimals_of(double step) {
     return std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
 }
 
+// As XML holds it: its marks escaped, and what it cannot hold (control characters, bytes that are no UTF-8) replaced.
 std::string escaped(std::string_view text) {
     std::string out;
-    for (char c : text) {
-        if (c == '<')
+    for (std::size_t at = 0; at < text.size();) {
+        const Utf8Step step = utf8_step(text, at);
+        const char32_t c = step.code_point;
+        at += step.length;
+        if (c == U'<')
             out += "&lt;";
-        else if (c == '&')
+        else if (c == U'&')
             out += "&amp;";
         else
-            out += c;
+            append_utf8(out, c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xfffe || c == 0xffff ? 0xfffd : c);
     }
     return out;
+}
+
+// At most `room` columns wide: the middle of a longer text is left out. Characters outside of the western scripts count
+// two.
+std::string shortened(std::string_view text, int room) {
+    std::vector<std::pair<std::string_view, int>> characters;
+    int width = 0;
+    for (std::size_t at = 0; at < text.size(); at += characters.back().first.size()) {
+        const Utf8Step step = utf8_step(text, at);
+        characters.emplace_back(text.substr(at, step.length), step.code_point < 0x1100 ? 1 : 2);
+        width += characters.back().second;
+    }
+    if (width <= room) return std::string(text);
+    std::string begin, end;
+    int left = room - 1;
+    for (std::size_t i = 0, j = characters.size(); left > 0 && i < j;) {
+        const bool front = begin.size() <= end.size();
+        const auto& [character, columns] = front ? characters[i++] : characters[--j];
+        left -= columns;
+        if (left < 0) break;
+        if (front)
+            begin += character;
+        else
+            end.insert(0, character);
+    }
+    return begin + "…" + end;
 }
 
 class Picture {
@@ -118,7 +160,9 @@ class Picture {
             R"(font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="13">)",
             kWidth, kHeight);
         put(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
-        put(R"(<text x="{}" y="32" font-size="18" font-weight="600" fill="#0f172a">{}</text>)", kLeft, escaped(title));
+        put("<title>{}</title>", escaped(title));
+        put(R"(<text x="{}" y="32" font-size="18" font-weight="600" fill="#0f172a">{}</text>)", kLeft,
+            escaped(shortened(title, kTitleColumns)));
         draw_axes();
         for (const Curve& curve : curves_) draw_curve(curve);
         draw_names();
@@ -161,7 +205,8 @@ class Picture {
             fmt::format_to(std::back_inserter(points), "{:.1f},{:.1f} ", axes_.x(point.step), axes_.y(point.loss));
         put(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="{}" stroke-linejoin="round"/>)", points,
             curve.color, curve.evaluation ? 2.2 : 1.2);
-        if (!curve.evaluation) return;
+        // A line of one point is none.
+        if (!curve.evaluation && curve.points.size() > 1) return;
         for (const Point& point : curve.points)
             put(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}" stroke="#ffffff" stroke-width="1"/>)",
                 axes_.x(point.step), axes_.y(point.loss), curve.color);

@@ -49,8 +49,7 @@ class Parser {
     }
 
     void header() {
-        if (bytes_.size() < kHeader || std::memcmp(bytes_.data(), kMagic.data(), kMagic.size()) != 0)
-            fail("it does not begin with MMIDIDX and a header");
+        if (bytes_.size() < kHeader || !is_megatron_index(bytes_)) fail("it does not begin with MMIDIDX and a header");
         if (const auto version = load<std::uint64_t>(bytes_, 9); version != kVersion)
             fail(fmt::format("its version is {}; accepted: {}", version, kVersion));
         set_width(load<std::uint8_t>(bytes_, 17));
@@ -129,6 +128,10 @@ class Parser {
 };
 
 }  // namespace
+
+bool is_megatron_index(std::span<const std::byte> bytes) {
+    return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
 
 MegatronIndex parse_megatron_index(std::span<const std::byte> bytes, std::uint64_t data_bytes,
                                    std::string_view source) {

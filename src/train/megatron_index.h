@@ -21,6 +21,7 @@ struct MegatronIndex {
     std::vector<std::int64_t> document_starts;  // in tokens, rising
 };
 
+bool is_megatron_index(std::span<const std::byte> bytes);  // by what it begins with
 // `data_bytes`: the size of the .bin. Throws UserError, beginning with `source`: damaged, hostile, of a dtype that
 // holds no ids, or of sequences that do not follow each other in the .bin.
 MegatronIndex parse_megatron_index(std::span<const std::byte> bytes, std::uint64_t data_bytes, std::string_view source);

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "train/checkpoint_file.h"
 
 namespace cleave {
@@ -31,6 +33,10 @@ std::optional<std::int64_t> step_of(std::string_view name) {
     return step;
 }
 
+std::string checkpoint_name(std::int64_t step) {
+    return fmt::format("{}{:09}{}", kCheckpointStart, step, kCheckpointEnd);
+}
+
 // The files of `folder` by name; empty where it cannot be read.
 std::vector<fs::path> files_in(const fs::path& folder) {
     std::vector<fs::path> found;
@@ -47,6 +53,64 @@ void create_folder(const fs::path& path, std::vector<fs::path>& created) {
     if (problem) throw UserError("cannot create the folder {}: {}", path.string(), problem.message());
 }
 
+// The steps of its checkpoints, rising.
+std::vector<std::int64_t> steps_in(const fs::path& checkpoints) {
+    std::vector<std::int64_t> steps;
+    for (const fs::path& file : files_in(checkpoints))
+        if (const auto step = step_of(file.filename().string())) steps.push_back(*step);
+    std::sort(steps.begin(), steps.end());
+    return steps;
+}
+
+// AtomicFile's temporary files, "metrics.jsonl.<process>-<number>.tmp", of a process that was killed.
+bool is_unfinished(const fs::path& file) {
+    constexpr std::string_view kOwn[] = {"latest",     "config.toml", "metrics.jsonl", "loss.svg",
+                                         "sample.txt", "trace.json",  "tokens.bin",    "tokenizer.json"};
+    const std::string target = file.stem().stem().string();  // without ".tmp" and ".<process>-<number>"
+    const bool own = step_of(target) || std::find(std::begin(kOwn), std::end(kOwn), target) != std::end(kOwn);
+    return own && file.extension() == ".tmp";
+}
+
+// What a run that was killed before it began may have left.
+bool is_leftover(const fs::path& file) {
+    if (is_unfinished(file)) return true;
+    if (file.filename() == "checkpoints") return fs::is_directory(file) && files_in(file).empty();
+    return file.filename() == "tokens.bin" && fs::is_regular_file(file) && is_checkpoint_file(file);
+}
+
+bool is_configuration(const fs::path& file) {
+    if (!fs::is_regular_file(file)) return false;
+    const std::string text = read_text_file(file);
+    return text.find("[model]") != text.npos && text.find("[train]") != text.npos;
+}
+
+// The first names of a folder, for a message.
+std::string some_names(const fs::path& folder) {
+    constexpr std::size_t kMost = 3;
+    std::vector<std::string> names;
+    for (const fs::path& file : files_in(folder)) names.push_back(fmt::format("'{}'", file.filename().string()));
+    std::sort(names.begin(), names.end());
+    const bool more = names.size() > kMost;
+    names.resize(std::min(names.size(), kMost));
+    return fmt::format("{}{}", fmt::join(names, ", "), more ? ", ..." : "");
+}
+
+// The newest checkpoint that is whole. `lost`: what is wrong with `latest`.
+fs::path newest_whole(const fs::path& checkpoints, std::vector<std::int64_t> steps, const std::string& lost) {
+    std::string damage;
+    for (; !steps.empty(); steps.pop_back()) {
+        fs::path file = checkpoints / checkpoint_name(steps.back());
+        try {
+            CheckpointFile whole(file);
+            log_warning("{}; taking the newest whole checkpoint beside it, {}", lost, file.string());
+            return file;
+        } catch (const UserError& error) {
+            damage += fmt::format("\n  - {}", error.what());
+        }
+    }
+    throw UserError("{}, and no checkpoint beside it is whole{}", lost, damage);
+}
+
 // Removes a file or an empty folder; what cannot be removed stays.
 void discard(const fs::path& path) {
     std::error_code ignored;
@@ -61,25 +125,39 @@ RunFolder::RunFolder(fs::path path, Mode mode) : path_(std::move(path)), mode_(m
     if (exists && !fs::is_directory(path_, ignored))
         throw UserError("run.folder: {} is a file; a folder would be accepted", path_.string());
     was_empty_ = !exists || files_in(path_).empty();
-    if (mode == Mode::fresh && !was_empty_)
-        throw UserError(
-            "the run folder {} exists: --resume goes on with its newest checkpoint, --overwrite begins anew, "
-            "--set run.folder=... takes another",
-            path_.string());
-    if (mode == Mode::resume && !exists)
+    if (mode == Mode::resume && was_empty_)
         throw UserError("there is no run folder {} to resume: leave out --resume for a new run", path_.string());
+    if (!was_empty_) check_content();
     create_folder(path_, created_);
     lock();
+}
+
+bool RunFolder::is_one(const fs::path& path) {
+    const fs::path checkpoints = path / "checkpoints";
+    if (!steps_in(checkpoints).empty()) return true;
+    if (fs::is_directory(checkpoints) && is_configuration(path / "config.toml")) return true;
+    const auto files = files_in(path);
+    return !files.empty() && std::all_of(files.begin(), files.end(), is_leftover);
+}
+
+void RunFolder::check_content() const {
+    if (!is_one(path_))
+        throw UserError("the folder {} holds what no run has made ({}): {}; --set run.folder=... takes another",
+                        path_.string(), some_names(path_),
+                        mode_ == Mode::resume ? "there is no run to resume in it"
+                                              : "accepted are a new or an empty folder, and that of a run");
+    if (mode_ == Mode::fresh)
+        throw UserError("the run folder {} exists: {}--overwrite begins anew, --set run.folder=... takes another",
+                        path_.string(),
+                        steps_in(checkpoints()).empty() ? "" : "--resume goes on with its newest checkpoint, ");
 }
 
 // The system gives the lock back when the process ends, however it ends. A file system without locks has none to give.
 void RunFolder::lock() {
     lock_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (lock_.is_open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        throw UserError(
-            "another run is writing to the run folder {}: wait until it ends, or take another with --set "
-            "run.folder=...",
-            path_.string());
+        throw UserError("another run is writing to the run folder {}: wait until it ends, or take another folder",
+                        path_.string());
 }
 
 void RunFolder::begin(const std::string& config_text, std::string_view tokenizer_text) {
@@ -98,18 +176,10 @@ void RunFolder::remove_run() const {
         if (step_of(file.filename().string())) discard(file);
 }
 
-// AtomicFile's temporary files, "metrics.jsonl.<process>-<number>.tmp", of a process that was killed.
 void RunFolder::remove_unfinished() const {
-    const auto unfinished = [](const fs::path& file) {
-        const fs::path target = file.stem().stem();  // without ".tmp" and ".<process>-<number>"
-        const bool own = step_of(target.string()) || target == "latest" || target == "config.toml" ||
-                         target == "metrics.jsonl" || target == "loss.svg" || target == "sample.txt" ||
-                         target == "trace.json" || target == "tokens.bin" || target == "tokenizer.json";
-        return own && file.extension() == ".tmp";
-    };
     for (const fs::path& folder : {path_, checkpoints()})
         for (const fs::path& file : files_in(folder))
-            if (unfinished(file)) discard(file);
+            if (is_unfinished(file)) discard(file);
 }
 
 void RunFolder::abandon() {
@@ -120,11 +190,20 @@ void RunFolder::abandon() {
 }
 
 fs::path RunFolder::checkpoint(std::int64_t step) const {
-    return checkpoints() / fmt::format("{}{:09}{}", kCheckpointStart, step, kCheckpointEnd);
+    return checkpoints() / checkpoint_name(step);
 }
 
 std::optional<fs::path> RunFolder::newest_checkpoint(const fs::path& path) {
-    return latest_checkpoint(path / "checkpoints");
+    const fs::path checkpoints = path / "checkpoints";
+    std::string lost = fmt::format("'{}' is missing", (checkpoints / "latest").string());
+    auto steps = steps_in(checkpoints);
+    try {
+        if (auto named = latest_checkpoint(checkpoints)) return named;
+        if (steps.empty()) return std::nullopt;
+    } catch (const UserError& error) {
+        lost = error.what();
+    }
+    return newest_whole(checkpoints, std::move(steps), lost);
 }
 
 fs::path RunFolder::tokenizer_of(const fs::path& checkpoint) {
@@ -132,10 +211,8 @@ fs::path RunFolder::tokenizer_of(const fs::path& checkpoint) {
 }
 
 void RunFolder::remove_checkpoints_before(std::int64_t step) const {
-    std::vector<std::int64_t> earlier;
-    for (const fs::path& file : files_in(checkpoints()))
-        if (const auto other = step_of(file.filename().string()); other && *other < step) earlier.push_back(*other);
-    std::sort(earlier.begin(), earlier.end());
+    std::vector<std::int64_t> earlier = steps_in(checkpoints());
+    std::erase_if(earlier, [step](std::int64_t other) { return other >= step; });
     if (!earlier.empty()) earlier.pop_back();
     for (std::int64_t other : earlier) discard(checkpoint(other));
 }

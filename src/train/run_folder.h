@@ -3,8 +3,10 @@
 //   checkpoints/    step_<n>.ckpt and `latest`           loss.svg        the losses as a picture
 //   sample.txt      generated at the end                 trace.json      the traced step (run.trace_step)
 //   tokens.bin      the text as tokens                   tokenizer.json  a copy of data.tokenizer_file
-// One run at a time: the folder is locked while a RunFolder exists. A folder that holds anything is refused unless the
-// run resumes or overwrites; overwriting removes these files and no others. Thread rule: one thread (rank 0's).
+// tokens.bin is a cache: it may be removed at any time between runs, and is built again.
+// One run at a time: the folder is locked while a RunFolder exists. A folder that holds anything is refused unless a
+// run made it, and this one resumes or overwrites; overwriting removes these files and no others. Thread rule: one
+// thread (rank 0's).
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,10 @@ namespace cleave {
 class RunFolder {
   public:
     enum class Mode : std::uint8_t { fresh, resume, overwrite };
+
+    // Whether a run made what `path` holds: checkpoints by our names, or a run's configuration beside the folder for
+    // them, or nothing but tokens and unfinished files of a run that was killed before it began.
+    static bool is_one(const std::filesystem::path& path);
 
     // Throws UserError where the folder cannot be used so, or another run is using it; creates it otherwise.
     RunFolder(std::filesystem::path path, Mode mode);
@@ -42,7 +48,8 @@ class RunFolder {
     std::filesystem::path checkpoint(std::int64_t step) const;
     const std::filesystem::path& path() const { return path_; }
 
-    // The newest checkpoint of the run in `path`; none where there is none.
+    // The newest checkpoint of the run in `path`: what `latest` names; where that is lost, the newest that is whole,
+    // with a warning. None where there is none. Throws UserError where there are some and none can be used.
     static std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& path);
     // Where the tokenizer.json stands that goes with a checkpoint of a run.
     static std::filesystem::path tokenizer_of(const std::filesystem::path& checkpoint);
@@ -50,6 +57,7 @@ class RunFolder {
     void remove_checkpoints_before(std::int64_t step) const;
 
   private:
+    void check_content() const;
     void lock();
     void remove_run() const;
     void remove_unfinished() const;

@@ -1,8 +1,11 @@
 #include "train/token_file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/log.h"
+#include "comm/launch.h"
 #include "train/megatron_index.h"
 #include "train/token_format.h"
 
@@ -26,6 +29,13 @@ bool is_llmc(std::span<const std::byte> bytes) {
     return load_i32(bytes, 0) == kLlmcGpt2.magic || load_i32(bytes, 0) == kLlmcLlama3.magic;
 }
 
+// A container whose first bytes are damaged would pass for raw ids; its header, which is text, gives it away.
+bool holds_container_header(std::span<const std::byte> bytes) {
+    constexpr std::size_t kHeaderLies = 1 << 16;
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kHeaderLies));
+    return text.find(R"("metadata")") != text.npos || text.find(R"("xxh64")") != text.npos;
+}
+
 }  // namespace
 
 bool is_token_file(const fs::path& path) {
@@ -43,12 +53,26 @@ TokenFile::TokenFile(const fs::path& path) : path_(path) {
     else if (is_llmc(file_->bytes()))
         open_llmc();
     else
-        set_tokens(file_->bytes(), sizeof(std::uint16_t));
+        open_raw();
     if (tokens_.empty()) fail("it holds no tokens");
 }
 
 void TokenFile::fail(const std::string& what) const {
     throw UserError("cannot use the token file '{}': {}", path_.string(), what);
+}
+
+void TokenFile::announce() const {
+    if (comm::process_place().rank == 0)
+        log_info("'{}': {} tokens, read as {}", path_.string(), tokens_.size(), format_);
+}
+
+void TokenFile::open_raw() {
+    if (holds_container_header(file_->bytes()))
+        fail(
+            "its first bytes are of no format, but the header of one that Cleave wrote follows: damaged; write it "
+            "again");
+    format_ = "16-bit ids alone, as nanoGPT writes them: it has no mark of another format";
+    set_tokens(file_->bytes(), sizeof(std::uint16_t));
 }
 
 void TokenFile::set_tokens(std::span<const std::byte> bytes, std::size_t width) {
@@ -60,6 +84,7 @@ void TokenFile::set_tokens(std::span<const std::byte> bytes, std::size_t width) 
 }
 
 void TokenFile::open_container() {
+    format_ = "Cleave's own format";
     container_.emplace(path_);
     file_.reset();
     const CheckpointTensor* tokens = container_->find(kTokensName);
@@ -70,9 +95,14 @@ void TokenFile::open_container() {
 }
 
 void TokenFile::open_megatron(const fs::path& index) {
+    if (begins_with(file_->bytes(), "CLEAVE"))
+        fail(fmt::format(
+            "its .bin is of Cleave's own format, but '{}' beside it is an index of Megatron's; remove the .idx",
+            index.string()));
     const MappedFile mapped(index);
     MegatronIndex parsed = parse_megatron_index(mapped.bytes(), file_->size(), index.string());
     document_starts_ = std::move(parsed.document_starts);
+    format_ = fmt::format("Megatron-LM's ids of {} bytes, with the index '{}'", parsed.width, index.string());
     set_tokens(file_->bytes(), parsed.width);
 }
 
@@ -89,6 +119,7 @@ void TokenFile::open_llmc() {
     if (count < 0 || static_cast<std::uint64_t>(count) * format.width != data.size())
         fail(fmt::format("its header announces {} ids of {} bytes, {} bytes follow: truncated or altered", count,
                          format.width, data.size()));
+    format_ = fmt::format("llm.c's ids of {} bytes", format.width);
     set_tokens(data, format.width);
 }
 

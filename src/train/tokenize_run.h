@@ -11,6 +11,7 @@ struct TokenizeOptions {
     std::string tokenizer = "bytes";  // char, bytes, or the path of a tokenizer.json
     std::string output;               // ends in .bin
     std::string format = "cleave";
+    bool overwrite = false;
     bool json = false;
 };
 

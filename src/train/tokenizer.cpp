@@ -31,7 +31,8 @@ Place place_of(std::string_view text, std::size_t at) {
     throw UserError(
         "{}: not UTF-8 text: byte 0x{:02x} at line {}, byte {} of the line; convert the file to UTF-8 (for instance "
         "with iconv), "
-        "or set data.tokenizer = \"bytes\", which accepts any file",
+        "or take the tokenizer that accepts any file: data.tokenizer = \"bytes\" of a run, --tokenizer bytes of cleave "
+        "tokenize",
         source, static_cast<unsigned char>(text[at]), place.line, place.column);
 }
 

@@ -54,8 +54,9 @@ void report(const SharedRun& run, bool json) {
     print(fmt::format("\n{}\n\n", r.sample));
     print(fmt::format("train loss {:.4f}, validation loss {:.4f} after {}{}\n", r.train_loss, r.validation_loss,
                       counted(r.steps, "step"), what_was_trained(r)));
-    print(fmt::format("{}: config.toml, metrics.jsonl, loss.svg, sample.txt, checkpoints/\n",
-                      run.folder->path().string()));
+    const bool cached = std::filesystem::exists(run.folder->tokens());
+    print(fmt::format("{}: config.toml, metrics.jsonl, loss.svg, sample.txt, checkpoints/{}\n",
+                      run.folder->path().string(), cached ? ", tokens.bin (a cache, may go)" : ""));
 }
 
 std::string checksum_text(std::uint64_t checksum) {

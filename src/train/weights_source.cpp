@@ -69,10 +69,22 @@ std::string WeightsSource::description() const {
 }
 
 std::optional<std::filesystem::path> WeightsSource::tokenizer_file() const {
-    const bool other = checkpoint_ && job_.data.tokenizer != TokenizerKind::bpe;
+    const bool other = checkpoint_ ? job_.data.tokenizer != TokenizerKind::bpe : own_tokenizer_file().has_value();
     const auto file =
         checkpoint_ ? RunFolder::tokenizer_of(checkpoint_->path()) : RunFolder::tokenizer_in(hugging_face_->path());
     return !other && std::filesystem::is_regular_file(file) ? std::optional(file) : std::nullopt;
+}
+
+// Of a Hugging Face folder.
+std::optional<std::filesystem::path> WeightsSource::own_tokenizer_file() const {
+    if (!hugging_face_) return std::nullopt;
+    const auto file = hugging_face_->path() / kOwnTokenizerName;
+    return std::filesystem::is_regular_file(file) ? std::optional(file) : std::nullopt;
+}
+
+bool WeightsSource::has_tokenizer() const {
+    const bool saved = checkpoint_ && checkpoint_->metadata().find("tokenizer") != nullptr;
+    return saved || own_tokenizer_file() || tokenizer_file();
 }
 
 Tokenizer WeightsSource::tokenizer() const {
@@ -88,8 +100,14 @@ Tokenizer WeightsSource::tokenizer() const {
 Tokenizer WeightsSource::saved_tokenizer() const {
     const Json* saved = checkpoint_ ? checkpoint_->metadata().find("tokenizer") : nullptr;
     if (saved != nullptr) return Tokenizer::from_json(*saved, checkpoint_->path().string());
+    if (const auto own = own_tokenizer_file())
+        return Tokenizer::from_json(Json::parse(read_text_file(*own), own->string()), own->string());
     const auto file = tokenizer_file();
-    if (!file) throw UserError("{} has no tokenizer.json", description());
+    if (!file)
+        throw UserError(
+            "{} has no tokenizer.json and no {}; accepted: a folder with that of its model, the first for byte-level "
+            "BPE, the second as `cleave convert` writes it for characters and bytes",
+            description(), kOwnTokenizerName);
     return Tokenizer::bpe(read_bpe(*file));
 }
 

@@ -16,6 +16,10 @@
 
 namespace cleave {
 
+// The tokenizer of an exported model where it is of a kind that only Cleave knows (characters, bytes): as
+// Tokenizer::to_json() makes it, in the Hugging Face folder.
+inline constexpr std::string_view kOwnTokenizerName = "cleave_tokenizer.json";
+
 class WeightsSource {
   public:
     // Throws UserError where `path` is none of these, or damaged.
@@ -31,6 +35,7 @@ class WeightsSource {
     std::string description() const;            // "the Hugging Face folder x (LlamaForCausalLM)"
     // Its tokenizer.json; none where there is none, or the tokenizer is of another kind.
     std::optional<std::filesystem::path> tokenizer_file() const;
+    bool has_tokenizer() const;
     // Throws UserError where it has none, or one with more tokens than the model has rows.
     Tokenizer tokenizer() const;
     // Of every name, type and value: ranks on several hosts must begin with the same.
@@ -42,6 +47,7 @@ class WeightsSource {
   private:
     Tokenizer saved_tokenizer() const;
     void check_finite(Transformer& model) const;
+    std::optional<std::filesystem::path> own_tokenizer_file() const;
 
     Job job_;
     std::optional<HuggingFaceFolder> hugging_face_;

@@ -16,6 +16,15 @@ TEST(Error, MessagesAreFormatted) {
     EXPECT_STREQ(failure.what(), "rank 3 is gone");
 }
 
+TEST(Error, WhatAMessageQuotesNeitherEndsItNorActsOnTheTerminal) {
+    const std::string quoted("a\0b\x1b[31m\r\x7f\tc\n", 13);
+    const char* const shown = "'a\\x00b\\x1b[31m\\x0d\\x7f\tc\n'";
+    EXPECT_STREQ(UserError("'{}'", quoted).what(), shown);
+    EXPECT_STREQ(UserError("'" + quoted + "'").what(), shown);
+    EXPECT_STREQ(UserError("{}", UserError("'{}'", quoted).what()).what(), shown) << "written out once";
+    EXPECT_STREQ(UserError("é \xe2\x80\xa6 \\").what(), "é … \\");
+}
+
 TEST(Error, ACheckThatHoldsEvaluatesItsConditionOnce) {
     int calls = 0;
     CLEAVE_CHECK(++calls == 1, "called {} times", calls);

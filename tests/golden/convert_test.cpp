@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/utf8.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
@@ -28,8 +29,10 @@ std::filesystem::path golden(const std::string& family) {
 
 class ConvertTest : public testing::Test {
   protected:
-    int convert(const std::filesystem::path& from, const std::string& to, DType dtype = DType::f32) const {
+    int convert(const std::filesystem::path& from, const std::string& to, DType dtype = DType::f32,
+                bool overwrite = false) const {
         ConvertOptions options;
+        options.overwrite = overwrite;
         options.source = from.string();
         options.destination = (folder_ / to).string();
         options.dtype = dtype;
@@ -124,6 +127,63 @@ TEST_F(ConvertTest, FoldersThatExistAreNotTouched) {
     EXPECT_THAT(user_error([&] { convert(folder_ / "nowhere", "out2"); }), HasSubstr("nowhere"));
     EXPECT_THAT(user_error([&] { convert(golden("."), "out2"); }), HasSubstr("neither a checkpoint"));
     EXPECT_THAT(user_error([&] { convert(golden("qwen3"), "out2", DType::bf16); }), HasSubstr("--dtype"));
+}
+
+TEST_F(ConvertTest, OnlyAModelOfTheSameKindIsWrittenOver) {
+    const auto over = [&](const std::filesystem::path& from, const std::string& to) {
+        return user_error([&] { convert(from, to, DType::f32, true); });
+    };
+    ASSERT_EQ(convert(golden("qwen3"), "run"), 0);
+    ASSERT_EQ(convert(folder_ / "run", "out"), 0);
+    const std::string weights = read_all(folder_ / "out" / "model.safetensors");
+    const auto checkpoint = folder_ / "run" / "checkpoints" / "step_000000000.ckpt";
+
+    std::filesystem::create_directory_symlink(folder_ / "run", folder_ / "link");
+    for (const auto& [from, to] :
+         {std::pair(folder_ / "run", "run"), {folder_ / "run", "link"}, {checkpoint, "run"}, {folder_ / "out", "out"}})
+        EXPECT_THAT(over(from, to), AllOf(HasSubstr("DESTINATION"), HasSubstr("SOURCE itself"))) << from;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "run" / "config.json"));
+
+    ASSERT_EQ(convert(golden("qwen2"), "other.run"), 0);
+    ASSERT_EQ(convert(folder_ / "other.run", "other"), 0);
+    EXPECT_THAT(over(folder_ / "run", "other.run"), AllOf(HasSubstr("DESTINATION"), HasSubstr("holds a run")));
+    EXPECT_THAT(over(folder_ / "out", "other"), AllOf(HasSubstr("DESTINATION"), HasSubstr("Hugging Face model")));
+
+    std::filesystem::create_directory(folder_ / "mine");
+    for (const char* name : {"config.json", "config.toml"}) write_all(folder_ / "mine" / name, "{}");
+    for (const char* from : {"run", "out"}) {
+        EXPECT_THAT(over(folder_ / from, "mine"), AllOf(HasSubstr("DESTINATION"), HasSubstr("files of another kind")));
+        EXPECT_THAT(over(folder_ / from, "mine/config.json"), AllOf(HasSubstr("DESTINATION"), HasSubstr("is a file")));
+    }
+
+    EXPECT_EQ(over(folder_ / "run", "other"), "");
+    EXPECT_EQ(read_all(folder_ / "other" / "model.safetensors"), weights);
+    EXPECT_EQ(over(folder_ / "out", "other.run"), "");
+}
+
+// A run folder as training on characters leaves it, from a model of 47 tokens.
+TEST_F(ConvertTest, CharactersAndBytesGoAlongAndBack) {
+    std::filesystem::copy(golden("llama3"), folder_ / "model");
+    std::string text;
+    for (char32_t c = 0; c < 47; ++c) append_utf8(text, U'a' + 7 * c);
+    const Tokenizer letters = Tokenizer::characters(text, "text");
+    write_all(folder_ / "model" / kOwnTokenizerName, letters.to_json().dump());
+    ASSERT_EQ(convert(folder_ / "model", "run"), 0);
+    EXPECT_EQ(WeightsSource(folder_ / "run").tokenizer(), letters);
+    EXPECT_EQ(WeightsSource(folder_ / "run").job().data.tokenizer, TokenizerKind::characters);
+    ASSERT_EQ(convert(folder_ / "run", "out"), 0);
+    EXPECT_EQ(WeightsSource(folder_ / "out").tokenizer(), letters);
+    ASSERT_EQ(convert(folder_ / "out", "again"), 0);
+    EXPECT_EQ(WeightsSource(folder_ / "again").tokenizer(), letters);
+
+    // The tokenizer of an older model in the same folder does not stay.
+    ASSERT_EQ(convert(golden("llama3"), "bare"), 0);
+    for (const char* name : {"tokenizer.json", "merges.txt"}) write_all(folder_ / "out" / name, "old");
+    ASSERT_EQ(convert(folder_ / "bare", "out", DType::f32, true), 0);
+    for (const char* name : {"tokenizer.json", "merges.txt", "cleave_tokenizer.json"})
+        EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / name)) << name;
+    EXPECT_THAT(user_error([&] { WeightsSource(folder_ / "out").tokenizer(); }),
+                AllOf(HasSubstr("no tokenizer.json"), HasSubstr("accepted"), HasSubstr("cleave_tokenizer.json")));
 }
 
 // Copies of a folder whose weights are written anew, each tensor through `change`.

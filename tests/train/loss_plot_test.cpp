@@ -7,6 +7,7 @@
 namespace cleave {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -63,6 +64,42 @@ TEST(LossPlot, EveryElementIsClosedWhateverTheTitle) {
     EXPECT_THAT(svg, HasSubstr("nothing measured yet"));
     EXPECT_EQ(count(svg, "<text"), count(svg, "</text>"));
     EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+}
+
+TEST(LossPlot, AShortRunHasWholeStepsAndItsOnlyPointIsSeen) {
+    const std::string one = loss_plot("x", {Json{{"step", 1}, {"loss", 3.0}}});
+    EXPECT_THAT(one, AllOf(HasSubstr(">0</text>"), HasSubstr(">1</text>"), Not(HasSubstr(">0.2</text>"))));
+    EXPECT_EQ(count(one, "<circle"), 1u) << "a line of one point is not seen";
+    const std::string three = loss_plot("x", {Json{{"step", 1}, {"loss", 3.0}}, Json{{"step", 3}, {"loss", 2.0}}});
+    EXPECT_THAT(three, AllOf(HasSubstr(">1</text>"), HasSubstr(">2</text>"), HasSubstr(">3</text>"),
+                             Not(HasSubstr(">0.5</text>"))));
+    EXPECT_EQ(count(three, "<circle"), 0u);
+}
+
+TEST(LossPlot, ALongTitleIsShortenedInItsMiddleAndWholeInTheTooltip) {
+    const std::string name = "the_beginning_" + std::string(120, 'W') + "_the_end";
+    const std::string svg = loss_plot(name, {});
+    EXPECT_THAT(svg, HasSubstr("<title>" + name + "</title>"));
+    std::smatch shown;
+    ASSERT_TRUE(std::regex_search(svg, shown, std::regex("font-weight=\"600\"[^>]*>([^<]*)</text>")));
+    EXPECT_THAT(shown[1].str(),
+                AllOf(testing::StartsWith("the_beginning_W"), HasSubstr("…"), testing::EndsWith("W_the_end")));
+    EXPECT_LE(shown[1].str().size(), 44u + 2);  // the dots are three bytes
+    // Cut between characters, not bytes; wide ones count two.
+    std::string wide;
+    for (int i = 0; i < 60; ++i) wide += "海";
+    const std::string cut = loss_plot(wide, {});
+    ASSERT_TRUE(std::regex_search(cut, shown, std::regex("font-weight=\"600\"[^>]*>([^<]*)</text>")));
+    EXPECT_THAT(shown[1].str(), Not(HasSubstr("\uFFFD")));
+    EXPECT_LE(shown[1].str().size(), 22u * 3);
+}
+
+TEST(LossPlot, ATitleThatXmlCannotHoldIsReplaced) {
+    const std::string svg = loss_plot(std::string("a\x01"
+                                                  "b\xff"
+                                                  "c\x1b[31m"),
+                                      {});
+    EXPECT_THAT(svg, HasSubstr(">a\uFFFDb\uFFFDc\uFFFD[31m<"));
 }
 
 TEST(LossPlot, LeavesOutWhatIsNotANumber) {

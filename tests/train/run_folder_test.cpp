@@ -31,7 +31,9 @@ TEST_F(RunFolderTest, AFolderThatHoldsAnythingNeedsAWord) {
     EXPECT_THAT(refusal(Mode::resume), HasSubstr("no run folder"));
     fs::create_directories(path());
     EXPECT_EQ(refusal(Mode::fresh), "");  // empty: nothing can be lost
+    EXPECT_THAT(refusal(Mode::resume), HasSubstr("no run folder"));
     put("notes.txt");
+    put("checkpoints/step_000000007.ckpt");
     EXPECT_THAT(refusal(Mode::fresh), testing::AllOf(HasSubstr(path().string()), HasSubstr("--resume"),
                                                      HasSubstr("--overwrite"), HasSubstr("run.folder")));
     EXPECT_EQ(refusal(Mode::resume), "");
@@ -40,6 +42,65 @@ TEST_F(RunFolderTest, AFolderThatHoldsAnythingNeedsAWord) {
     fs::remove_all(path());
     write_all(path(), "a file");
     for (Mode mode : {Mode::fresh, Mode::resume, Mode::overwrite}) EXPECT_THAT(refusal(mode), HasSubstr("is a file"));
+}
+
+TEST_F(RunFolderTest, AFolderThatNoRunMadeIsRefusedWhateverTheWord) {
+    for (const char* foreign :
+         {"precious.txt", "config.toml", "metrics.jsonl", "tokens.bin", "checkpoints/best.ckpt"}) {
+        fs::remove_all(path());
+        put(foreign, "mine = 1\n");
+        for (Mode mode : {Mode::fresh, Mode::resume, Mode::overwrite})
+            EXPECT_THAT(refusal(mode), testing::AllOf(HasSubstr("what no run has made"),
+                                                      HasSubstr(fs::path(foreign).begin()->string()),
+                                                      HasSubstr("run.folder"), testing::Not(HasSubstr("--overwrite"))))
+                << foreign;
+        EXPECT_EQ(read_all(path() / foreign), "mine = 1\n");
+    }
+}
+
+TEST_F(RunFolderTest, WhatARunLeavesIsKnownAsARunsAtEveryTime) {
+    const auto known = [&](const std::vector<std::pair<std::string, std::string>>& files) {
+        fs::remove_all(path());
+        for (const auto& [name, text] : files) put(name, text);
+        return RunFolder::is_one(path()) && refusal(Mode::overwrite).empty();
+    };
+    EXPECT_TRUE(known({{"tokens.bin.12-0.tmp", "CLEA"}})) << "killed while the text became tokens";
+    EXPECT_TRUE(known({{"tokens.bin", "CLEAVE01"}})) << "killed before the first step";
+    EXPECT_FALSE(known({{"tokens.bin", "CLEAVE01"}, {"notes.txt", ""}}));
+    {
+        fs::remove_all(path());
+        RunFolder folder(path(), Mode::fresh);
+        folder.begin("[data]  # of text\n[model]  # its size\n[train]  # how\n");
+    }
+    EXPECT_TRUE(RunFolder::is_one(path())) << "killed in the first step";
+    EXPECT_THAT(refusal(Mode::fresh), testing::AllOf(HasSubstr("--overwrite"), testing::Not(HasSubstr("--resume"))))
+        << "there is nothing to resume";
+    EXPECT_FALSE(RunFolder::is_one(scratch_ / "nothing"));
+}
+
+TEST_F(RunFolderTest, WhereTheMarkerIsLostTheNewestWholeCheckpointIsTaken) {
+    RunFolder folder(path(), Mode::fresh);
+    folder.begin("");
+    for (std::int64_t step : {5, 90, 100}) CheckpointWriter().write(folder.checkpoint(step), Json::object());
+    const fs::path latest = folder.checkpoints() / "latest";
+    const auto newest = [&] {
+        testing::internal::CaptureStderr();
+        const auto found = RunFolder::newest_checkpoint(path());
+        EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                    testing::AllOf(HasSubstr("latest"), HasSubstr("warning"), HasSubstr(found->string())));
+        return *found;
+    };
+    EXPECT_EQ(newest(), folder.checkpoint(100));
+    write_all(latest, std::string(16, '\0'));
+    EXPECT_EQ(newest(), folder.checkpoint(100));
+    EXPECT_THAT(user_error([&] { latest_checkpoint(folder.checkpoints()); }), HasSubstr("it says '\\x00\\x00"));
+    write_all(folder.checkpoint(100), "CLEAVE01 cut");
+    EXPECT_EQ(newest(), folder.checkpoint(90));
+    for (std::int64_t step : {5, 90}) write_all(folder.checkpoint(step), "");
+    fs::remove(latest);
+    EXPECT_THAT(user_error([&] { RunFolder::newest_checkpoint(path()); }),
+                testing::AllOf(HasSubstr("latest' is missing"), HasSubstr("step_000000100.ckpt"),
+                               HasSubstr("step_000000005.ckpt"), testing::Not(HasSubstr("--overwrite"))));
 }
 
 TEST_F(RunFolderTest, OverwritingRemovesTheRunsFilesAndNoOthers) {
@@ -78,7 +139,7 @@ TEST_F(RunFolderTest, ARunThatNeverBeganLeavesNothing) {
     fs::create_directories(path());
     RunFolder(path(), Mode::fresh).abandon();
     EXPECT_TRUE(fs::is_directory(path())) << "a folder that was there before went";
-    put("tokens.bin");
+    put("tokens.bin", "CLEAVE01");
     RunFolder(path(), Mode::overwrite).abandon();
     EXPECT_TRUE(has("tokens.bin")) << "an older run's file went";
     RunFolder begun(path(), Mode::overwrite);

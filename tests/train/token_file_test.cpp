@@ -113,6 +113,55 @@ TEST_F(TokenFileTest, RefusesHostileMegatronIndices) {
     }
 }
 
+TEST_F(TokenFileTest, AContainerThatIsDamagedAnywhereIsNotTakenForRawIds) {
+    const auto bytes = Tokenizer::bytes();
+    write_token_file(folder_ / "c.bin", TokenFormat::cleave, bytes.encode("abcabc", "text"), bytes, 0);
+    const std::string whole = read_all(folder_ / "c.bin");
+    ASSERT_EQ(whole.size() % 2, 0u) << "else its size alone refuses it";
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+        std::string damaged = whole;
+        damaged[at] = static_cast<char>(damaged[at] ^ 0x20);
+        EXPECT_NE(refusal("d.bin", damaged), "") << "byte " << at;
+    }
+    EXPECT_THAT(refusal("d.bin", std::string(64, '\0') + whole.substr(64)), HasSubstr("damaged"));
+}
+
+TEST_F(TokenFileTest, AnIndexBesideAFileOfOurOwnIsRefused) {
+    const auto bytes = Tokenizer::bytes();
+    write_token_file(folder_ / "c.bin", TokenFormat::cleave, bytes.encode("abcabc", "text"), bytes, 0);
+    const auto size = static_cast<std::int32_t>(std::filesystem::file_size(folder_ / "c.bin") / 2);
+    file("c.idx", index_of(8, {size}, {0}, {0, 1}));
+    EXPECT_THAT(user_error([&] { TokenFile(folder_ / "c.bin"); }), AllOf(HasSubstr("c.idx"), HasSubstr("remove")));
+}
+
+TEST_F(TokenFileTest, TheFormatIsSaid) {
+    const auto said = [&](const char* name) {
+        testing::internal::CaptureStderr();
+        Dataset::open(data(name), std::nullopt, 100);
+        return testing::internal::GetCapturedStderr();
+    };
+    file("a.bin", u16({0, 1, 9, 3}));
+    EXPECT_THAT(said("a.bin"), AllOf(HasSubstr("a.bin"), HasSubstr("4 tokens"), HasSubstr("16-bit ids alone")));
+    file("a.idx", index_of(8, {4}, {0}, {0, 1}));
+    EXPECT_THAT(said("a.bin"), AllOf(HasSubstr("Megatron-LM"), HasSubstr("a.idx")));
+    file("b.bin", llmc(20240520, 1, 3, u16({7, 8, 50})));
+    EXPECT_THAT(said("b.bin"), HasSubstr("llm.c"));
+    const auto bytes = Tokenizer::characters("ab", "text");
+    write_token_file(folder_ / "c.bin", TokenFormat::cleave, bytes.encode("abab", "text"), bytes, 0);
+    EXPECT_THAT(said("c.bin"), HasSubstr("Cleave's own"));
+}
+
+TEST_F(TokenFileTest, ACacheThatCannotBeWrittenStopsNoRun) {
+    Job::Data text = data("t.txt");
+    file("t.txt", "abcabcab");
+    testing::internal::CaptureStderr();
+    const Dataset dataset = Dataset::open(text, folder_ / "nowhere" / "tokens.bin");
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), AllOf(HasSubstr("warning"), HasSubstr("tokens.bin"),
+                                                              HasSubstr("only a cache"), HasSubstr("in memory")));
+    EXPECT_THAT(dataset.tokens(Part::train).copy(), ElementsAre(0, 1, 2, 0));
+    EXPECT_THAT(dataset.tokens(Part::validation).copy(), ElementsAre(1, 2, 0, 1));
+}
+
 TEST_F(TokenFileTest, ChecksIdsAgainstTheVocabulary) {
     file("a.bin", u16({0, 1, 9, 3, 4, 5, 6, 7}));
     EXPECT_THAT(user_error([&] { Dataset::open(data("a.bin"), std::nullopt); }),
