@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/stop.h"
 #include "train/checkpoint.h"
@@ -83,9 +84,11 @@ void TrainingRun::announce() {
              m.family == Family::gpt2 ? "gpt2" : "llama", m.layers, m.width, m.heads, m.context, m.vocabulary,
              m.dropout == 0 ? "" : fmt::format(", dropout {}", m.dropout),
              count_text(static_cast<double>(model_.parameter_count())));
-    log_info("{} ranks ({}), {} thread{} each, transport {}, compute {}, gradients, optimizer state and reductions {}",
-             world_.size(), "batch S(0) along dp, parameters R", engine_.team(), engine_.team() == 1 ? "" : "s",
-             comm::name_of(world_.transport()), name_of(job_.train.dtype), name_of(accumulator_of(job_.train.dtype)));
+    log_info(
+        "{} ranks ({}), {} thread{} each{}, transport {}, compute {}, gradients, optimizer state and reductions {}",
+        world_.size(), "batch S(0) along dp, parameters R", engine_.team(), engine_.team() == 1 ? "" : "s",
+        asked_threads() ? " (OMP_NUM_THREADS)" : "", comm::name_of(world_.transport()), name_of(job_.train.dtype),
+        name_of(accumulator_of(job_.train.dtype)));
     log_info("batch {} = {} ranks x {} microbatch{} x {} sequences; {} training tokens, {} validation tokens",
              job_.train.batch, dp_, accumulation_, accumulation_ == 1 ? "" : "es", microbatch_,
              shared_.dataset.tokens(Part::train).size(), shared_.dataset.tokens(Part::validation).size());
