@@ -52,7 +52,7 @@ std::string names_of(unsigned forms) {
 class BenchCommand : public Command {
   public:
     std::string name() const override { return "bench"; }
-    std::string summary() const override { return "measure a training step, matrix products, collectives"; }
+    std::string summary() const override { return "measure a step, matrix products, collectives"; }
     std::string examples() const override {
         return "  cleave bench step gpt2-124m --batch 4 --context 256 --dtype bf16\n"
                "  cleave bench step my.toml --ranks 2\n"

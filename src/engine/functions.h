@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -58,11 +59,17 @@ struct AttentionMask {
     std::int64_t window = 0;
     Tensor first_visible;
 };
+// Of the probabilities, where the tape has randomness. `place` names it and must occur once in a model.
+struct ProbabilityDropout {
+    double probability = 0;
+    std::string place;
+};
 // Causal attention, scale 1/sqrt(d). qkv [b t 3 h d] -> [b t h d]
-Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask = {});
+Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask = {},
+                        const ProbabilityDropout& dropout = {});
 // q [b t h d], k and v [b t g d], g divides h -> [b t h d]
 Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name,
-                 const AttentionMask& mask = {});
+                 const AttentionMask& mask = {}, const ProbabilityDropout& dropout = {});
 
 // logits [.. v], labels [..] (kIgnoredLabel: not counted) -> scale x the sum of -log softmax(logits)[label], a scalar.
 // The backward overwrites the logits: nothing may read them after it.

@@ -8,20 +8,28 @@ namespace cleave {
 
 namespace {
 
-kernels::AttentionForm form_of(const Tensor& q, const AttentionMask& mask) {
-    return {.scale = 1.0 / std::sqrt(static_cast<double>(q.shape().back())),
-            .window = mask.window,
-            .documents = static_cast<bool>(mask.first_visible)};
+kernels::AttentionForm form_of(const Tape& tape, const Tensor& q, const AttentionMask& mask,
+                               const ProbabilityDropout& dropout) {
+    kernels::AttentionForm form{.scale = 1.0 / std::sqrt(static_cast<double>(q.shape().back())),
+                                .window = mask.window,
+                                .documents = static_cast<bool>(mask.first_visible)};
+    if (dropout.probability > 0 && tape.randomness()) {
+        const Randomness& random = *tape.randomness();
+        form.dropout = {dropout.probability, RandomStream(random.seed, dropout.place, random.step),
+                        random.first_row - q.view().offset[0]};
+    }
+    return form;
 }
 
 // One attention: its operands, and what its backward needs.
 struct Attended {
     Tensor q, k, v;
     AttentionMask mask;
+    kernels::AttentionForm form;
     Tensor output, lse;
 
     void forward(Engine& engine, std::string_view name) {
-        const kernels::Attention kernel(form_of(q, mask));
+        const kernels::Attention kernel(form);
         const Shape rows{q.shape()[0], q.shape()[2], q.shape()[1]};  // [b h t]
         const std::initializer_list<OutputSpec> specs{{name, q.shape(), q.dtype()},
                                                       {"log-sum-exp", rows, accumulator_of(q.dtype())}};
@@ -33,7 +41,7 @@ struct Attended {
 
     // Into tensors that exist.
     void backward(Engine& engine, const Tensor& doutput, Engine::Tensors gradients) const {
-        const kernels::AttentionBackward kernel(form_of(q, mask));
+        const kernels::AttentionBackward kernel(form);
         if (mask.first_visible)
             engine.launch(kernel, {doutput, q, k, v, output, lse, mask.first_visible}, gradients);
         else
@@ -47,10 +55,12 @@ Tensor gradient_like(Engine& engine, const Tensor& x) {
 
 }  // namespace
 
-Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask) {
+Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask,
+                        const ProbabilityDropout& dropout) {
     Engine& engine = tape.engine();
     constexpr int kPacked = 2;  // the dim that holds q, k and v
-    Attended attended{qkv.select(kPacked, 0), qkv.select(kPacked, 1), qkv.select(kPacked, 2), mask, {}, {}};
+    const Tensor q = qkv.select(kPacked, 0);
+    Attended attended{q, qkv.select(kPacked, 1), qkv.select(kPacked, 2), mask, form_of(tape, q, mask, dropout), {}, {}};
     attended.forward(engine, name);
     if (!tape.recording()) return attended.output;
     tape.record({attended.output}, [&tape, &engine, qkv, attended](std::span<const Tensor> gradients) {
@@ -62,9 +72,9 @@ Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, co
 }
 
 Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name,
-                 const AttentionMask& mask) {
+                 const AttentionMask& mask, const ProbabilityDropout& dropout) {
     Engine& engine = tape.engine();
-    Attended attended{q, k, v, mask, {}, {}};
+    Attended attended{q, k, v, mask, form_of(tape, q, mask, dropout), {}, {}};
     attended.forward(engine, name);
     if (!tape.recording()) return attended.output;
     tape.record({attended.output}, [&tape, &engine, attended](std::span<const Tensor> gradients) {

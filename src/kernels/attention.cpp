@@ -1,5 +1,6 @@
 #include "kernels/attention.h"
 
+#include "kernels/attention_dropout.h"
 #include "kernels/attention_mask.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/team.h"
@@ -48,6 +49,7 @@ struct Softmax {
     static constexpr std::int64_t kRowUnits = kKeyBlock / kUnit<T>;
 
     alignas(64) A scores[kStrip * kKeyBlock];
+    alignas(64) A kept[kStrip * kKeyBlock];                 // what dropout multiplies the probabilities by
     alignas(64) Unit<T> probabilities[kStrip * kRowUnits];  // up to the division by their sum
     alignas(64) A base[kStrip];                             // what is taken from the scores before exp
     alignas(64) A factors[kStrip];  // turn what was summed before into sums relative to the new base
@@ -78,6 +80,7 @@ struct Softmax {
             }
     }
 
+    template <bool Drops>
     void update(const SeenVectors<A>& seen, std::int64_t strip, std::int64_t rows, A scale) {
         for (std::int64_t r = 0; r < rows; ++r) {
             const A* row = scores + r * kKeyBlock;
@@ -89,9 +92,14 @@ struct Softmax {
         for (std::int64_t r = 0; r < rows; ++r) {
             Vec<A> sum = sums[strip + r] * factors[r];
             for (std::int64_t v = seen.first; v < seen.last; ++v) {
-                const Vec<A> p = exp((load(scores + r * kKeyBlock + v * kLanes<A>) - base[r]) * scale);
-                store_row<T>(probabilities + r * kRowUnits + units<T>(v * kLanes<A>), p);
+                const std::int64_t i = v * kLanes<A>;
+                const Vec<A> p = exp((load(scores + r * kKeyBlock + i) - base[r]) * scale);
                 sum += p;
+                Unit<T>* place = probabilities + r * kRowUnits + units<T>(i);
+                if constexpr (Drops)
+                    store_row<T>(place, p * load(kept + r * kKeyBlock + i));
+                else
+                    store_row<T>(place, p);
             }
             sums[strip + r] = sum;
         }
@@ -102,6 +110,7 @@ struct Softmax {
 template <class T>
 struct Task {
     using A = accumulator_t<T>;
+    const AttentionForm& form;
     const AttentionShape& shape;
     const ForwardScratch<T>& scratch;
     KeyMask mask;
@@ -111,8 +120,8 @@ struct Task {
 
 // A strip of queries [t, t + rows), which is row `strip` and on of its block, against the block of keys at s.
 template <class T>
-void attend_strip(const Task<T>& task, Softmax<T>& softmax, std::int64_t t, std::int64_t strip, std::int64_t rows,
-                  std::int64_t s) {
+void attend_strip(const Task<T>& task, const ProbabilityDropout<accumulator_t<T>>& dropout, Softmax<T>& softmax,
+                  std::int64_t t, std::int64_t strip, std::int64_t rows, std::int64_t s) {
     using A = accumulator_t<T>;
     const ForwardScratch<T>& scratch = task.scratch;
     const SeenVectors<A> seen(task.mask, t, rows, s);
@@ -127,7 +136,12 @@ void attend_strip(const Task<T>& task, Softmax<T>& softmax, std::int64_t t, std:
         softmax.mask(
             seen, rows, [&](std::int64_t r) { return task.mask.begin(t + r) - s; },
             [&](std::int64_t r) { return task.mask.end(t + r) - s; });
-    softmax.update(seen, strip, rows, task.scale);
+    if (dropout.active()) {
+        dropout.factors(t, rows, s, softmax.kept);
+        softmax.template update<true>(seen, strip, rows, task.scale);
+    } else {
+        softmax.template update<false>(seen, strip, rows, task.scale);
+    }
     tile_product(TileA<Unit<T>>{softmax.probabilities + units<T>(first), softmax.kRowUnits, 1},
                  scratch.values + block * scratch.value_block() + units<T>(first) * scratch.depth, scratch.depth,
                  scratch.output + strip * scratch.depth, scratch.depth, rows, scratch.depth / kLanes<A>,
@@ -136,8 +150,8 @@ void attend_strip(const Task<T>& task, Softmax<T>& softmax, std::int64_t t, std:
 
 // One block of queries [t, t + rows) of one head against all keys that it sees.
 template <class T>
-void attend(const Task<T>& task, const HeadRows<T>& q, const HeadRows<T>& o, accumulator_t<T>* lse, std::int64_t t,
-            std::int64_t rows) {
+void attend(const Task<T>& task, const ProbabilityDropout<accumulator_t<T>>& dropout, const HeadRows<T>& q,
+            const HeadRows<T>& o, accumulator_t<T>* lse, std::int64_t t, std::int64_t rows) {
     using A = accumulator_t<T>;
     const std::int64_t depth = task.scratch.depth;
     pack_left(q, t, rows, task.scratch.queries);
@@ -146,7 +160,7 @@ void attend(const Task<T>& task, const HeadRows<T>& q, const HeadRows<T>& o, acc
     const std::int64_t seen = task.mask.end(t + rows - 1);
     for (std::int64_t s = task.mask.begin(t) / kKeyBlock * kKeyBlock; s < seen; s += kKeyBlock)
         for (std::int64_t strip = 0; strip < rows; strip += kStrip)
-            attend_strip(task, softmax, t + strip, strip, std::min(kStrip, rows - strip), s);
+            attend_strip(task, dropout, softmax, t + strip, strip, std::min(kStrip, rows - strip), s);
     for (std::int64_t r = 0; r < rows; ++r) {
         const A total = sum(softmax.sums[r]);
         lse[t + r] = softmax.highest[r] * task.scale + std::log(total);
@@ -171,8 +185,9 @@ void attend_group(const Task<T>& task, Views inputs, Views outputs, std::int64_t
     const AttentionShape& shape = task.shape;
     for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
         auto* lse = outputs[1].as<accumulator_t<T>>() + (b * shape.heads + h) * shape.queries;
+        const ProbabilityDropout<accumulator_t<T>> dropout(task.form, shape, inputs[0], b, h);
         for (std::int64_t t = first; t < last; t += kQueryBlock)
-            attend(task, HeadRows<T>(inputs[0], b, h), HeadRows<T>(outputs[0], b, h), lse, t,
+            attend(task, dropout, HeadRows<T>(inputs[0], b, h), HeadRows<T>(outputs[0], b, h), lse, t,
                    std::min(kQueryBlock, last - t));
     }
 }
@@ -216,7 +231,11 @@ void Attention::run(Views inputs, Views outputs, void* workspace) const {
             const std::int64_t b = i % heads / shape.key_heads;
             const std::int64_t first = (blocks - 1 - i / heads) * kTaskQueries;  // those that see most begin
             const KeyMask mask(shape, form.documents ? &inputs[3] : nullptr, b);
-            const Task<T> task{shape, scratch, mask, static_cast<accumulator_t<T>>(form.scale),
+            const Task<T> task{form,
+                               shape,
+                               scratch,
+                               mask,
+                               static_cast<accumulator_t<T>>(form.scale),
                                mask.begin(first) / kKeyBlock * kKeyBlock};
             attend_group(task, inputs, outputs, b, i % shape.key_heads, first,
                          std::min(shape.queries, first + kTaskQueries));

@@ -14,15 +14,25 @@
 // `first`.
 #pragma once
 
+#include <optional>
+
+#include "base/random.h"
 #include "kernels/kernel.h"
 
 namespace cleave::kernels {
+
+struct AttentionDropout {
+    double probability;
+    RandomStream stream;
+    std::int64_t row_shift;  // as Dropout's
+};
 
 struct AttentionForm {
     double scale = 1;
     bool causal = true;
     std::int64_t window = 0;  // 0: all that causal leaves
     bool documents = false;   // there is the input `first`
+    std::optional<AttentionDropout> dropout{};
 };
 
 struct Attention : Kernel {  // q, k, v [, first] -> o, lse

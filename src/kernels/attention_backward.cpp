@@ -1,8 +1,10 @@
 // With p = exp(scale q k - lse), delta[t] = sum over d of do[t, d] o[t, d] and ds = p (do v^T - delta):
 //   dv = p^T do,  dk = scale ds^T q,  dq = scale ds k
+// Dropout multiplies do v^T, and p in dv.
 // One task has one head of keys with all heads of queries of its group: dk and dv are summed by one thread, over heads
 // and queries in ascending order.
 #include "kernels/attention.h"
+#include "kernels/attention_dropout.h"
 #include "kernels/attention_mask.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/team.h"
@@ -58,9 +60,9 @@ template <class T>
 class QueryBlock {
   public:
     using A = accumulator_t<T>;
-    QueryBlock(const KeyMask& mask, A scale, const BackwardScratch<T>& scratch, const Head<T>& head, std::int64_t t,
-               std::int64_t rows)
-        : mask_(mask), scale_(scale), scratch_(scratch), t_(t), rows_(rows) {
+    QueryBlock(const KeyMask& mask, const ProbabilityDropout<A>& dropout, A scale, const BackwardScratch<T>& scratch,
+               const Head<T>& head, std::int64_t t, std::int64_t rows)
+        : mask_(mask), dropout_(dropout), scale_(scale), scratch_(scratch), t_(t), rows_(rows) {
         pack_left(head.q, t, rows, scratch.queries_left);
         pack_left(head.doutput, t, rows, scratch.doutput_left);
         pack_right(head.q, t, rows, scratch.queries);
@@ -112,15 +114,22 @@ class QueryBlock {
         };
         product(scratch_.queries_left, scratch_.keys_transposed, scores_);
         product(scratch_.doutput_left, scratch_.values_transposed, dp_);
-        for (std::int64_t r = 0; r < rows; r += 2)
-            seen.all&& r + 2 <= rows ? two_rows<true>(row, r, s, seen) : two_rows<false>(row, r, s, seen);
+        if (dropout_.active()) dropout_.factors(t_ + row, rows, s, kept_);
+        for (std::int64_t r = 0; r < rows; r += 2) {
+            if (dropout_.active())
+                two_rows<false, true>(row, r, s, seen);
+            else if (seen.all && r + 2 <= rows)
+                two_rows<true, false>(row, r, s, seen);
+            else
+                two_rows<false, false>(row, r, s, seen);
+        }
         tile_product(ds_.by_rows(row, first), scratch_.right_row(scratch_.keys, s + first), scratch_.depth,
                      scratch_.dq + row * scratch_.depth, scratch_.depth, rows, scratch_.depth / kLanes<A>,
                      units<T>((seen.last - seen.first) * kLanes<A>), AddTo{});
     }
 
     // Rows r and r + 1 of the strip that begins with row `strip` of the block; a row beyond the last sees nothing.
-    template <bool All>
+    template <bool All, bool Drops>
     void two_rows(std::int64_t strip, std::int64_t r, std::int64_t s, const SeenVectors<A>& seen) {
         for (std::int64_t v = seen.first; v < seen.last; ++v) {
             const std::int64_t i = v * kLanes<A>;
@@ -130,7 +139,13 @@ class QueryBlock {
                 const std::int64_t row = strip + r + two;
                 const std::int64_t place = (r + two) * kKeyBlock + i;
                 p[two] = exp(simd::fma(load(scores_ + place), splat(scale_), splat(-lse_[row])));
-                ds[two] = p[two] * (load(dp_ + place) - delta_[row]);
+                if constexpr (Drops) {
+                    const Vec<A> kept = load(kept_ + place);
+                    ds[two] = p[two] * (load(dp_ + place) * kept - delta_[row]);
+                    p[two] *= kept;
+                } else {
+                    ds[two] = p[two] * (load(dp_ + place) - delta_[row]);
+                }
                 if (All) continue;
                 const std::int64_t begin = row < rows_ ? mask_.begin(t_ + row) - s - i : 0;
                 const std::int64_t end = row < rows_ ? mask_.end(t_ + row) - s - i : 0;
@@ -155,6 +170,7 @@ class QueryBlock {
     }
 
     const KeyMask& mask_;
+    const ProbabilityDropout<A>& dropout_;
     A scale_;
     const BackwardScratch<T>& scratch_;
     std::int64_t t_, rows_;
@@ -162,6 +178,7 @@ class QueryBlock {
     A delta_[kQueryBlock]{};
     alignas(64) A scores_[kStrip * kKeyBlock];
     alignas(64) A dp_[kStrip * kKeyBlock];
+    alignas(64) A kept_[kStrip * kKeyBlock];  // what dropout multiplies by
     FactorTile<T, false> p_;
     FactorTile<T, true> ds_;
 };
@@ -176,8 +193,8 @@ void unpack_rows(const A* from, A scale, const HeadRows<T>& to, std::int64_t fir
 
 // The heads that share key head g of sample b.
 template <class T>
-void attend_back(const AttentionShape& shape, const KeyMask& mask, double scale, const BackwardScratch<T>& scratch,
-                 Views inputs, Views outputs, std::int64_t b, std::int64_t g) {
+void attend_back(const AttentionForm& form, const AttentionShape& shape, const KeyMask& mask,
+                 const BackwardScratch<T>& scratch, Views inputs, Views outputs, std::int64_t b, std::int64_t g) {
     using A = accumulator_t<T>;
     const HeadRows<T> k(inputs[2], b, g), v(inputs[3], b, g);
     for (std::int64_t s = 0, block = 0; s < shape.keys; s += kKeyBlock, ++block) {
@@ -187,16 +204,17 @@ void attend_back(const AttentionShape& shape, const KeyMask& mask, double scale,
         pack_right(k, s, count, scratch.right_row(scratch.keys, s));
     }
     for (A* sums : {scratch.dk, scratch.dv}) std::fill_n(sums, padded<A>(shape.keys) * scratch.depth, A{});
-    const A factor = static_cast<A>(scale);
+    const A factor = static_cast<A>(form.scale);
     for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
         const Head<T> head{{inputs[1], b, h},
                            {inputs[4], b, h},
                            {inputs[0], b, h},
                            {outputs[0], b, h},
                            inputs[5].as<A>() + (b * shape.heads + h) * shape.queries};
+        const ProbabilityDropout<A> dropout(form, shape, inputs[1], b, h);
         for (std::int64_t t = 0; t < shape.queries; t += kQueryBlock) {
             const std::int64_t rows = std::min(kQueryBlock, shape.queries - t);
-            QueryBlock<T>(mask, factor, scratch, head, t, rows).run();
+            QueryBlock<T>(mask, dropout, factor, scratch, head, t, rows).run();
             unpack_rows(scratch.dq, factor, head.dq, t, rows);
         }
     }
@@ -242,8 +260,8 @@ void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const 
             const std::int64_t bytes = BackwardScratch<T>(shape, nullptr).bytes;
             const BackwardScratch<T> scratch(shape, static_cast<std::byte*>(workspace) + worker * bytes);
             const std::int64_t b = task / shape.key_heads;
-            attend_back(shape, KeyMask(shape, form.documents ? &inputs[6] : nullptr, b), form.scale, scratch, inputs,
-                        outputs, b, task % shape.key_heads);
+            attend_back(form, shape, KeyMask(shape, form.documents ? &inputs[6] : nullptr, b), scratch, inputs, outputs,
+                        b, task % shape.key_heads);
         });
     });
 }

@@ -77,6 +77,7 @@ inline void expect_attention(const AttentionForm& form, const View& q, const Vie
                  k.shape[1]);
     CLEAVE_CHECK(form.causal || (form.window == 0 && !form.documents), "a window or documents without causal");
     CLEAVE_CHECK(form.window >= 0 && form.scale > 0, "window {}, scale {}", form.window, form.scale);
+    CLEAVE_CHECK(!form.dropout || (form.dropout->probability >= 0 && form.dropout->probability < 1), "dropout");
     expect_heads(q, q, q.dtype);
     expect_heads(k, k, q.dtype);
     expect_heads(v, k, q.dtype);

@@ -1,5 +1,6 @@
 // Two-dimensional matrix products: y[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ y). Either factor may be stored transposed.
-// Two implementations: oneDNN's (f32, bf16) and our own (f64).
+// Implementations: oneDNN's (f32, bf16), our own of one row
+// (f32, bf16) and of any number (f64).
 // Thread rule: run by a rank's thread with its team. oneDNN's primitives are kept per thread, so that looking one up
 // takes no lock.
 #pragma once
@@ -43,6 +44,10 @@ struct GemmOperands {
 
 std::int64_t onednn_workspace_bytes(const Gemm& gemm);
 void onednn_gemm(const Gemm& gemm, const GemmOperands& operands, void* workspace);
+
+// One row of f32 or bf16, not added to y: ours, at the memory's rate. Bits do not depend on the team.
+bool is_row_gemm(const Gemm& gemm);
+void row_gemm(const Gemm& gemm, const GemmOperands& operands);
 
 // Our own, for f64. Every element's sum runs over k in ascending order, whatever the team.
 std::int64_t own_workspace_bytes(const Gemm& gemm);

@@ -105,6 +105,7 @@ std::vector<Product> MatMul::products(Views inputs, Views outputs) const {
 
 std::int64_t MatMul::workspace_bytes(Views inputs, Views outputs) const {
     const Gemm gemm = problem_of(*this, inputs, outputs).gemm;
+    if (is_row_gemm(gemm)) return 0;
     return gemm.input == DType::f64 ? own_workspace_bytes(gemm) : onednn_workspace_bytes(gemm);
 }
 
@@ -117,6 +118,7 @@ void MatMul::run(Views inputs, Views outputs, void* workspace) const {
                  name_of(gemm.input), name_of(gemm.output));
     if (bias) CLEAVE_CHECK(inputs[2].elements() == gemm.n, "a bias {}", to_string(inputs[2].shape));
     const GemmOperands operands{inputs[0].data, inputs[1].data, bias ? inputs[2].data : nullptr, outputs[0].data};
+    if (is_row_gemm(gemm)) return row_gemm(gemm, operands);
     gemm.input == DType::f64 ? own_gemm(gemm, operands, workspace) : onednn_gemm(gemm, operands, workspace);
 }
 

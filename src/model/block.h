@@ -25,9 +25,23 @@ struct SequenceContext {
 
 class Block {
   public:
+    Block(const ModelConfig& config, std::string prefix);
     virtual ~Block() = default;
-    virtual Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context) = 0;  // [b t c] -> [b t c]
-    virtual std::vector<Parameter*> parameters() = 0;                                         // in the order of use
+    Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context);  // [b t c] -> [b t c]
+    virtual std::vector<Parameter*> parameters() = 0;                             // in the order of use
+
+  protected:
+    // What is added to the residual stream, before dropout; both begin with their norm.
+    virtual Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) = 0;
+    virtual Tensor mlp_branch(Tape& tape, const Tensor& x) = 0;
+
+    const std::string prefix_;  // of its parameters' names
+    const double epsilon_;
+    const std::int64_t window_;
+    const ProbabilityDropout probability_dropout_;
+
+  private:
+    const DropoutOptions dropout_;
 };
 
 // Radford et al. 2019, as in Hugging Face's modeling_gpt2: `prefix` is "transformer.h.<layer>.".

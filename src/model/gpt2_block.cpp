@@ -8,10 +8,7 @@ namespace {
 class Gpt2Block final : public Block {
   public:
     Gpt2Block(const ModelConfig& c, const ModelLayouts& at, const std::string& prefix)
-        : prefix_(prefix),
-          epsilon_(c.norm_epsilon),
-          dropout_{c.dropout, c.keep_dropout_masks},
-          window_(c.window),
+        : Block(c, prefix),
           ln_1_gain_(make_gain(prefix + "ln_1.weight", c.width, at)),
           ln_1_bias_(make_bias(prefix + "ln_1.bias", {c.width}, at)),
           qkv_(make_weight(prefix + "attn.c_attn.weight", {c.width, 3, c.heads, c.head_channels()}, at,
@@ -27,13 +24,6 @@ class Gpt2Block final : public Block {
           down_(make_weight(prefix + "mlp.c_proj.weight", {c.hidden_mlp(), c.width}, at, residual_deviation(c))),
           down_bias_(make_bias(prefix + "mlp.c_proj.bias", {c.width}, at)) {}
 
-    Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context) override {
-        const Tensor mixed = dropout(tape, attention_branch(tape, x, context), dropout_, prefix_ + "attention dropout");
-        const Tensor after_attention = add(tape, x, mixed, "residual");
-        const Tensor added = dropout(tape, mlp_branch(tape, after_attention), dropout_, prefix_ + "mlp dropout");
-        return add(tape, after_attention, added, "residual");
-    }
-
     std::vector<Parameter*> parameters() override {
         return {&ln_1_gain_, &ln_1_bias_, &qkv_, &qkv_bias_, &out_,  &out_bias_,
                 &ln_2_gain_, &ln_2_bias_, &up_,  &up_bias_,  &down_, &down_bias_};
@@ -42,7 +32,7 @@ class Gpt2Block final : public Block {
   private:
     static constexpr auto kForm = WeightForm::in_out;  // GPT-2's Conv1D
 
-    Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) {
+    Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) override {
         const Tensor normed = layer_norm(tape, x, ln_1_gain_, ln_1_bias_, epsilon_, "ln_1");
         const Tensor qkv = linear(tape, normed, qkv_, &qkv_bias_, kForm, 1, "qkv");      // [b t 3 h d]
         const Tensor mixed = attend(tape, qkv, context);                                 // [b t h d]
@@ -51,23 +41,19 @@ class Gpt2Block final : public Block {
 
     Tensor attend(Tape& tape, const Tensor& qkv, const SequenceContext& context) {
         const AttentionMask mask{window_, context.first_visible};
-        if (context.cache == nullptr) return attention_packed(tape, qkv, "attention", mask);
+        if (context.cache == nullptr) return attention_packed(tape, qkv, "attention", mask, probability_dropout_);
         constexpr int kPacked = 2;  // the dim that holds q, k and v
         const auto seen =
             context.cache->extend(prefix_, context.first_position, qkv.select(kPacked, 1), qkv.select(kPacked, 2));
-        return attention(tape, qkv.select(kPacked, 0), seen.keys, seen.values, "attention", mask);
+        return attention(tape, qkv.select(kPacked, 0), seen.keys, seen.values, "attention", mask, probability_dropout_);
     }
 
-    Tensor mlp_branch(Tape& tape, const Tensor& x) {
+    Tensor mlp_branch(Tape& tape, const Tensor& x) override {
         const Tensor normed = layer_norm(tape, x, ln_2_gain_, ln_2_bias_, epsilon_, "ln_2");
         const Tensor hidden = linear(tape, normed, up_, &up_bias_, kForm, 1, "mlp up");  // [b t f]
         return linear(tape, gelu(tape, hidden, "gelu"), down_, &down_bias_, kForm, 1, "mlp down");
     }
 
-    std::string prefix_;
-    double epsilon_;
-    DropoutOptions dropout_;
-    std::int64_t window_;
     Parameter ln_1_gain_, ln_1_bias_;
     Parameter qkv_, qkv_bias_;
     Parameter out_, out_bias_;

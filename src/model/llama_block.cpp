@@ -11,10 +11,7 @@ namespace {
 class LlamaBlock final : public Block {
   public:
     LlamaBlock(const ModelConfig& c, const ModelLayouts& at, const std::string& prefix)
-        : prefix_(prefix),
-          epsilon_(c.norm_epsilon),
-          dropout_{c.dropout, c.keep_dropout_masks},
-          window_(c.window),
+        : Block(c, prefix),
           frequencies_(c.rotary),
           attention_gain_(make_gain(prefix + "input_layernorm.weight", c.width, at)),
           q_(make_projection(prefix + "self_attn.q_proj", c.heads, c, at)),
@@ -29,13 +26,6 @@ class LlamaBlock final : public Block {
         if (!c.qk_norm) return;
         q_.gain = make_gain(prefix + "self_attn.q_norm.weight", c.head_channels(), at);
         k_.gain = make_gain(prefix + "self_attn.k_norm.weight", c.head_channels(), at);
-    }
-
-    Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context) override {
-        const Tensor mixed = dropout(tape, attention_branch(tape, x, context), dropout_, prefix_ + "attention dropout");
-        const Tensor after_attention = add(tape, x, mixed, "residual");
-        const Tensor added = dropout(tape, mlp_branch(tape, after_attention), dropout_, prefix_ + "mlp dropout");
-        return add(tape, after_attention, added, "residual");
     }
 
     std::vector<Parameter*> parameters() override {
@@ -77,28 +67,25 @@ class LlamaBlock final : public Block {
         return rotary(tape, heads, frequencies_, rotated_name, first_position);
     }
 
-    Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) {
+    Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) override {
         const std::int64_t first = context.first_position;
         const Tensor normed = rms_norm(tape, x, attention_gain_, epsilon_, "attention norm");
         const Tensor q = normed_and_rotated(tape, normed, q_, first, "q", "q norm", "q rotated");  // [b t h d]
         KeyValueCache::KeysAndValues seen{normed_and_rotated(tape, normed, k_, first, "k", "k norm", "k rotated"),
                                           project(tape, normed, v_, "v")};  // [b t g d]
         if (context.cache != nullptr) seen = context.cache->extend(prefix_, first, seen.keys, seen.values);
-        const Tensor mixed = attention(tape, q, seen.keys, seen.values, "attention", {window_, context.first_visible});
+        const Tensor mixed = attention(tape, q, seen.keys, seen.values, "attention", {window_, context.first_visible},
+                                       probability_dropout_);
         return linear(tape, mixed, out_, nullptr, kForm, 2, "attention projection");
     }
 
-    Tensor mlp_branch(Tape& tape, const Tensor& x) {
+    Tensor mlp_branch(Tape& tape, const Tensor& x) override {
         const Tensor normed = rms_norm(tape, x, mlp_gain_, epsilon_, "mlp norm");
         const Tensor gate = linear(tape, normed, gate_, nullptr, kForm, 1, "mlp gate");  // [b t f]
         const Tensor up = linear(tape, normed, up_, nullptr, kForm, 1, "mlp up");        // [b t f]
         return linear(tape, swiglu(tape, gate, up, "swiglu"), down_, nullptr, kForm, 1, "mlp down");
     }
 
-    std::string prefix_;
-    double epsilon_;
-    DropoutOptions dropout_;
-    std::int64_t window_;
     kernels::RotaryFrequencies frequencies_;
     Parameter attention_gain_;
     Projection q_, k_, v_;

@@ -32,6 +32,7 @@ struct ModelConfig {
     double norm_epsilon = 1e-5;
     kernels::RotaryFrequencies rotary;  // llama
     double dropout = 0;                 // of the embedding and of what attention and MLP add to the residual stream
+    double attention_dropout = 0;       // of attention's probabilities
     bool keep_dropout_masks = false;    // one byte an element until backward, instead of drawing again
     double initial_deviation = 0.02;    // of weights; projections into the residual stream: / sqrt(2 x layers)
 

@@ -78,28 +78,6 @@ Tokenizer tokenizer_for_tokens(const Json& saved, const Job::Data& data, std::in
     return tokenizer;
 }
 
-}  // namespace
-
-namespace {
-
-std::optional<std::string> file_problem(std::string_view key, const std::string& name, std::string_view accepted) {
-    const std::filesystem::path path(name);
-    std::error_code problem;
-    const auto status = std::filesystem::status(path, problem);
-    if (status.type() == std::filesystem::file_type::none)
-        return fmt::format("{}: '{}': {}; accepted: {}", key, name, problem.message(), accepted);
-    if (!std::filesystem::exists(status))
-        return fmt::format("{}: there is no file '{}'; accepted: {} (looked for {})", key, name, accepted,
-                           std::filesystem::absolute(path).lexically_normal().string());
-    if (std::filesystem::is_directory(status))
-        return fmt::format("{}: '{}' is a folder; accepted: {}", key, name, accepted);
-    if (!std::filesystem::is_regular_file(status))
-        return fmt::format("{}: '{}' is a pipe or a device; accepted: {} on a disk", key, name, accepted);
-    if (std::filesystem::file_size(path, problem) == 0)
-        return fmt::format("{}: '{}' is empty; accepted: {} that is not", key, name, accepted);
-    return std::nullopt;
-}
-
 std::optional<std::string> text_problem(const Job::Data& data) {
     if (data.path.empty())
         return "data.path: no text is named; accepted: any text file, in the run file or as --set data.path=FILE";
@@ -139,6 +117,24 @@ std::optional<std::string> documents_problem(const Job::Data& data) {
 }
 
 }  // namespace
+
+std::optional<std::string> file_problem(std::string_view key, const std::string& name, std::string_view accepted) {
+    const std::filesystem::path path(name);
+    std::error_code problem;
+    const auto status = std::filesystem::status(path, problem);
+    if (status.type() == std::filesystem::file_type::none)
+        return fmt::format("{}: '{}': {}; accepted: {}", key, name, problem.message(), accepted);
+    if (!std::filesystem::exists(status))
+        return fmt::format("{}: there is no file '{}'; accepted: {} (looked for {})", key, name, accepted,
+                           std::filesystem::absolute(path).lexically_normal().string());
+    if (std::filesystem::is_directory(status))
+        return fmt::format("{}: '{}' is a folder; accepted: {}", key, name, accepted);
+    if (!std::filesystem::is_regular_file(status))
+        return fmt::format("{}: '{}' is a pipe or a device; accepted: {} on a disk", key, name, accepted);
+    if (std::filesystem::file_size(path, problem) == 0)
+        return fmt::format("{}: '{}' is empty; accepted: {} that is not", key, name, accepted);
+    return std::nullopt;
+}
 
 std::vector<std::string> data_problems(const Job::Data& data) {
     std::vector<std::string> problems;

@@ -27,6 +27,8 @@ constexpr std::string_view name_of(Part part) {
 // What is wrong with the keys of [data], short of reading what they name: files that are missing, folders or empty, or
 // named where they have no meaning.
 std::vector<std::string> data_problems(const Job::Data& data);
+// What is wrong with one file that `key` names: missing, no regular file, or empty.
+std::optional<std::string> file_problem(std::string_view key, const std::string& name, std::string_view accepted);
 
 // How many of `size` tokens are the train part.
 std::size_t train_tokens(std::size_t size, double train_fraction);

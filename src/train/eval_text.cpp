@@ -23,13 +23,8 @@ std::optional<std::int64_t> decoded_bytes(const std::optional<Tokenizer>& tokeni
 }  // namespace
 
 EvalText::EvalText(const WeightsSource& source, const EvalOptions& options) {
-    Job::Data data;
-    data.path = options.data;
-    if (std::optional<std::string> problem = text_problem(data)) {
-        constexpr std::string_view kKey = "data.path";  // what it is called in a run file
-        if (problem->starts_with(kKey)) problem->replace(0, kKey.size(), "--data");
+    if (const auto problem = file_problem("--data", options.data, "a text file or a token file"))
         throw UserError("{}", *problem);
-    }
     if (is_token_file(options.data))
         open_tokens(source, options.data);
     else
@@ -59,9 +54,13 @@ void EvalText::encode(const WeightsSource& source, const std::string& path) {
     const MappedFile mapped(path);
     const auto size = mapped.size();
     const std::string_view text(reinterpret_cast<const char*>(mapped.bytes().data()), size);
-    encoded_ = tokenizer_->encode(text, path, [size](std::size_t done) {
-        standard_log().progress(fmt::format("{} of {} MB as tokens", done / 1'000'000, size / 1'000'000));
-    });
+    constexpr std::size_t kLong = 20'000'000;  // bytes: one is waited for
+    Tokenizer::Progress progress;
+    if (size > kLong)
+        progress = [size](std::size_t done) {
+            standard_log().progress(fmt::format("{} of {} MB as tokens", done / 1'000'000, size / 1'000'000));
+        };
+    encoded_ = tokenizer_->encode(text, path, progress);
     standard_log().end_progress();
     all_ = TokenView(std::span<const Token>(encoded_));
     bytes_ = static_cast<std::int64_t>(size);

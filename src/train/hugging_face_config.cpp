@@ -81,7 +81,7 @@ class ConfigReader {
         return number;
     }
 
-    // Ours is one number for the embedding and what a block adds; attention's probabilities have none.
+    // Ours is one number for the embedding and what a block adds, and one for attention's probabilities.
     void read_dropout(ModelConfig& m) {
         constexpr double kMissing = 0.1;  // GPT2Config's
         const double embedding = probability("embd_pdrop", kMissing);
@@ -93,13 +93,7 @@ class ConfigReader {
                 fmt::format("embd_pdrop = {} and resid_pdrop = {} are not taken over: model.dropout is one number for "
                             "both, and stays 0 unless it is set",
                             embedding, residual));
-        note_attention_dropout("attn_pdrop", kMissing);
-    }
-
-    void note_attention_dropout(std::string_view key, double missing) {
-        if (const double found = probability(key, missing); found != 0)
-            notes_.push_back(
-                fmt::format("{} = {} is not taken over: attention's probabilities are never dropped here", key, found));
+        m.attention_dropout = probability("attn_pdrop", kMissing);
     }
 
     // Throws UserError where there is none: nothing else in the file has a meaning then.
@@ -168,7 +162,7 @@ class ConfigReader {
             fields_.only(key, false);
         if (fields_.value("pretraining_tp") != nullptr) fields_.only("pretraining_tp", 1);
         read_window(llama);
-        note_attention_dropout("attention_dropout", 0);
+        m.attention_dropout = probability("attention_dropout", 0);
     }
 
     void read_window(bool llama) {
@@ -237,7 +231,7 @@ void set_gpt2(Json& json, const ModelConfig& m) {
     json.set("n_inner", m.mlp_width == 0 ? Json() : Json(m.mlp_width));
     json.set("n_positions", m.most_positions());
     json.set("activation_function", "gelu_new").set("layer_norm_epsilon", m.norm_epsilon);
-    json.set("attn_pdrop", 0.0).set("embd_pdrop", m.dropout).set("resid_pdrop", m.dropout);
+    json.set("attn_pdrop", m.attention_dropout).set("embd_pdrop", m.dropout).set("resid_pdrop", m.dropout);
 }
 
 void set_llama(Json& json, const ModelConfig& m) {
@@ -246,7 +240,7 @@ void set_llama(Json& json, const ModelConfig& m) {
     json.set("head_dim", m.head_channels()).set("intermediate_size", m.hidden_mlp());
     json.set("max_position_embeddings", m.most_positions());
     json.set("hidden_act", "silu").set("rms_norm_eps", m.norm_epsilon).set("rope_theta", m.rotary.base);
-    json.set("attention_dropout", 0.0);
+    json.set("attention_dropout", m.attention_dropout);
     if (!m.qkv_bias) json.set("attention_bias", false);
     if (m.rotary.scaling == RotaryScaling::none)
         json.set("rope_scaling", Json());

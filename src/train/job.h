@@ -57,9 +57,9 @@ struct Job {
         std::int64_t evaluate_every = 250;  // steps; 0 = only at the end
         std::int64_t evaluate_batches = 20;
         bool evaluate_all_at_end = true;
+        bool count_underflow = false;
         std::int64_t checkpoint_every = 250;  // steps; 0 = only at the end
         std::int64_t bucket_bytes = 4 << 20;
-        bool count_underflow = false;
     };
     struct Sample {
         std::string prompt;

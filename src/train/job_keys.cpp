@@ -112,7 +112,11 @@ void add_model(std::vector<Key>& keys, Job& job) {
              "probability with which a number of the embedding, or of what attention or MLP adds, is dropped in "
              "training; which ones depends on seed, step, place and global index alone",
              &m.dropout, kFrom0Below1, announce},
-            {"model.keep_dropout_masks", "keep one byte for each of them until backward instead of drawing again",
+            {"model.attention_dropout",
+             "probability with which one of attention's probabilities is dropped in training, in the same way",
+             &m.attention_dropout, kFrom0Below1, announce},
+            {"model.keep_dropout_masks",
+             "keep one byte for each number of model.dropout until backward instead of drawing again",
              &m.keep_dropout_masks, kAny, accept},
             {"model.initial_deviation", "standard deviation of the initial weights", &m.initial_deviation, kFromZero,
              accept},

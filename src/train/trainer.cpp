@@ -76,8 +76,9 @@ CheckpointFile open_for_resume(const std::filesystem::path& folder, const Job& j
             fmt::format("data.path: {} is another text than the checkpoint was trained on", job.data.path));
     // Checkpoints from before there were masks have learnt every label.
     const Json* mask = file.metadata().find("mask_xxh64");
-    if ((mask == nullptr ? Json(checksum_text(0)) : *mask) != Json(checksum_text(dataset.mask_hash())))
-        differences.announced.push_back("data.mask: the labels are others than those of the checkpoint");
+    const Json saved_mask = mask == nullptr ? Json(checksum_text(0)) : *mask;
+    if (saved_mask != Json(checksum_text(dataset.mask_hash())))
+        differences.announced.push_back(fmt::format("data.mask: the labels are others than those of {}", source));
     const Json* tokenizer = file.metadata().find("tokenizer");
     if (job.data.tokenizer == TokenizerKind::bpe &&
         (tokenizer == nullptr || *tokenizer != dataset.tokenizer().to_json()))

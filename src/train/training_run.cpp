@@ -78,12 +78,20 @@ void TrainingRun::announce_weights(const WeightsSource& weights) {
     for (const std::string& note : weights.hugging_face()->config().notes) log_info("config.json: {}", note);
 }
 
+namespace {
+
+std::string dropout_text(const ModelConfig& model) {
+    return (model.dropout == 0 ? "" : fmt::format(", dropout {}", model.dropout)) +
+           (model.attention_dropout == 0 ? "" : fmt::format(", attention dropout {}", model.attention_dropout));
+}
+
+}  // namespace
+
 void TrainingRun::announce() {
     const ModelConfig& m = job_.model;
     log_info("{}: {} layers, width {}, {} heads, context {}, vocabulary {}{}: {} parameters",
              m.family == Family::gpt2 ? "gpt2" : "llama", m.layers, m.width, m.heads, m.context, m.vocabulary,
-             m.dropout == 0 ? "" : fmt::format(", dropout {}", m.dropout),
-             count_text(static_cast<double>(model_.parameter_count())));
+             dropout_text(m), count_text(static_cast<double>(model_.parameter_count())));
     log_info(
         "{} ranks ({}), {} thread{} each{}, transport {}, compute {}, gradients, optimizer state and reductions {}",
         world_.size(), "batch S(0) along dp, parameters R", engine_.team(), engine_.team() == 1 ? "" : "s",

@@ -28,7 +28,8 @@ Job job_of(const CheckpointFile& file) {
 // ends.
 bool is_free(std::string_view key, Family family) {
     return key == "model.context" || key == "model.initial_deviation" || key == "model.dropout" ||
-           key == "model.keep_dropout_masks" || (key == "model.positions" && family == Family::llama);
+           key == "model.attention_dropout" || key == "model.keep_dropout_masks" ||
+           (key == "model.positions" && family == Family::llama);
 }
 
 }  // namespace

@@ -76,6 +76,33 @@ TEST(AttentionFunctions, GradientsUnderEveryMask) {
     });
 }
 
+// Dropped in training with the same choice in backward, a different one at another place, step or row; never otherwise.
+TEST(AttentionFunctions, DropoutFollowsTheTapesRandomness) {
+    test::on_ranks(Mesh({{"dp", 1}}), [](CpuEngine& engine) {
+        const Tensor qkv = operand(engine, {kSamples, kTokens, 3, kHeads, kChannels}, 4);
+        const ProbabilityDropout half{0.5, "here"};
+        auto run = [&](const std::optional<Randomness>& random, const ProbabilityDropout& dropout) {
+            Tape tape(engine);
+            if (random) tape.set_randomness(*random);
+            const Tensor y = attention_packed(tape, qkv, "attention", {}, dropout);
+            return std::vector<double>(test::data_of(y), test::data_of(y) + y.view().elements());
+        };
+        const Randomness random{1, 2, 3};
+        const auto plain = run(random, {});
+        const auto dropped = run(random, half);
+        EXPECT_EQ(run(std::nullopt, half), plain);
+        EXPECT_EQ(run(random, half), dropped);
+        EXPECT_NE(dropped, plain);
+        EXPECT_NE(run(random, {0.5, "there"}), dropped);
+        EXPECT_NE(run(Randomness{1, 3, 3}, half), dropped);
+        EXPECT_NE(run(Randomness{1, 2, 4}, half), dropped);
+        expect_gradient(engine, qkv, [&](Tape& tape) {
+            tape.set_randomness(random);
+            return attention_packed(tape, qkv, "attention", {}, half);
+        });
+    });
+}
+
 // A query's output depends on the values of exactly the keys that its mask leaves.
 TEST(AttentionFunctions, TheMaskDecidesWhatAQuerySees) {
     test::on_ranks(Mesh({{"dp", 1}}), [](CpuEngine& engine) {

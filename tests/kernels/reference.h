@@ -129,6 +129,8 @@ inline double at(const Array& x, std::int64_t b, std::int64_t t, std::int64_t h,
 
 // Whether query t of sample b sees key s.
 using Visible = std::function<bool(std::int64_t b, std::int64_t t, std::int64_t s)>;
+// What dropout multiplies a probability by.
+using Kept = std::function<double(std::int64_t b, std::int64_t h, std::int64_t t, std::int64_t s)>;
 
 inline Probabilities probabilities(const Array& q, const Array& k, const Visible& sees, double scale) {
     const std::int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], S = k.shape[1], G = k.shape[2];
@@ -149,7 +151,8 @@ inline Probabilities probabilities(const Array& q, const Array& k, const Visible
     return out;
 }
 
-inline Arrays attention(const Array& q, const Array& k, const Array& v, const Visible& sees, double scale) {
+inline Arrays attention(const Array& q, const Array& k, const Array& v, const Visible& sees, double scale,
+                        const Kept& kept) {
     const std::int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], S = k.shape[1], G = k.shape[2];
     const auto [p, lse] = probabilities(q, k, sees, scale);
     Array o(q.shape);
@@ -157,14 +160,14 @@ inline Arrays attention(const Array& q, const Array& k, const Array& v, const Vi
         const std::int64_t b = i / (T * H), t = i / H % T, h = i % H;
         for (std::int64_t s = 0; s < S; ++s)
             for (std::int64_t d = 0; d < D; ++d)
-                o[i * D + d] += p[((b * H + h) * T + t) * S + s] * at(v, b, s, h / (H / G), d);
+                o[i * D + d] += p[((b * H + h) * T + t) * S + s] * kept(b, h, t, s) * at(v, b, s, h / (H / G), d);
     }
     return {o, lse};
 }
 
 // With exp(score - lse) from the lse that is given, as the kernel has it.
 inline Arrays attention_backward(const Array& dout, const Array& q, const Array& k, const Array& v, const Array& o,
-                                 const Array& lse, const Visible& sees, double scale) {
+                                 const Array& lse, const Visible& sees, double scale, const Kept& kept) {
     const std::int64_t B = q.shape[0], T = q.shape[1], H = q.shape[2], D = q.shape[3], S = k.shape[1], G = k.shape[2];
     Arrays out{Array(q.shape), Array(k.shape), Array(v.shape)};
     for (std::int64_t row = 0; row < B * H * T; ++row) {
@@ -179,12 +182,12 @@ inline Arrays attention_backward(const Array& dout, const Array& q, const Array&
                 dp += at(dout, b, t, h, d) * at(v, b, s, g, d);
             }
             const double p = std::exp(score - lse[row]);
-            const double ds = p * (dp - delta) * scale;
+            const double ds = p * (dp * kept(b, h, t, s) - delta) * scale;
             for (std::int64_t d = 0; d < D; ++d) {
                 const std::int64_t key = ((b * S + s) * G + g) * D + d;
                 out[0][((b * T + t) * H + h) * D + d] += ds * at(k, b, s, g, d);
                 out[1][key] += ds * at(q, b, t, h, d);
-                out[2][key] += p * at(dout, b, t, h, d);
+                out[2][key] += p * kept(b, h, t, s) * at(dout, b, t, h, d);
             }
         }
     }

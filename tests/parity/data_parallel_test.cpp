@@ -224,11 +224,14 @@ TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
 TEST(DataParallel, DropoutIsThatOfOneRank) {
     Options options = test::small_options();
     options.model.dropout = 0.25;
+    options.model.attention_dropout = 0.25;
     options.steps = 2;
     const Outcome alone = test::run(options);
-    options.model.dropout = 0;
-    EXPECT_NE(test::run(options).losses, alone.losses);
-    options.model.dropout = 0.25;
+    for (double ModelConfig::*each : {&ModelConfig::dropout, &ModelConfig::attention_dropout}) {
+        options.model.*each = 0;
+        EXPECT_NE(test::run(options).losses, alone.losses);
+        options.model.*each = 0.25;
+    }
     for (test::Layout1D layout : {test::Layout1D{1, 5}, {2, 3}, {3, 1}, {4, 2}})
         for (bool keep : {false, true})
             for (Recompute recompute : {Recompute::none, Recompute::full}) {

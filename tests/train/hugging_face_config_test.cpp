@@ -68,7 +68,8 @@ TEST(HuggingFaceConfig, MissingKeysMeanWhatTheyMeanInTransformers) {
     EXPECT_EQ(read.model.norm_epsilon, 1e-6);
     EXPECT_EQ(read.model.context, 128);
     EXPECT_EQ(read.model.dropout, 0.1);  // resid_pdrop; embd_pdrop and attn_pdrop are missing, which is 0.1
-    EXPECT_THAT(read.notes, ElementsAre(HasSubstr("attn_pdrop = 0.1 is not taken over")));
+    EXPECT_EQ(read.model.attention_dropout, 0.1);
+    EXPECT_THAT(read.notes, IsEmpty());
     Json qwen3 = llama().set("model_type", "qwen3").set("architectures", Json::array().push("Qwen3ForCausalLM"));
     EXPECT_EQ(read_hugging_face_config(qwen3, "config.json").model.head_channels(), 128);
 }
@@ -77,6 +78,7 @@ TEST(HuggingFaceConfig, DropoutIsTakenOverWhereItFitsAndNamedWhereNot) {
     const auto read = [](const Json& config) { return read_hugging_face_config(config, "config.json"); };
     const HuggingFaceModel equal = read(gpt2().set("resid_pdrop", 0.2).set("embd_pdrop", 0.2).set("attn_pdrop", 0));
     EXPECT_EQ(equal.model.dropout, 0.2);
+    EXPECT_EQ(equal.model.attention_dropout, 0);
     EXPECT_THAT(equal.notes, IsEmpty());
     const HuggingFaceModel unequal = read(gpt2().set("embd_pdrop", 0.3).set("attn_pdrop", 0.0));
     EXPECT_EQ(unequal.model.dropout, 0);
@@ -84,13 +86,15 @@ TEST(HuggingFaceConfig, DropoutIsTakenOverWhereItFitsAndNamedWhereNot) {
                                                  HasSubstr("not taken over"), HasSubstr("model.dropout"))));
     const HuggingFaceModel attention = read(llama().set("attention_dropout", 0.25));
     EXPECT_EQ(attention.model.dropout, 0);
-    EXPECT_THAT(attention.notes, ElementsAre(HasSubstr("attention_dropout = 0.25 is not taken over")));
+    EXPECT_EQ(attention.model.attention_dropout, 0.25);
+    EXPECT_THAT(attention.notes, IsEmpty());
     for (const Json& wrong : {Json(1), Json(-0.1), Json("much")})
         EXPECT_THAT(refusal(gpt2().set("embd_pdrop", wrong)), HasSubstr("embd_pdrop: found " + wrong.dump()));
     // And out again.
     const Json out = hugging_face_config(equal.model, DType::f32);
     EXPECT_EQ(read(out).model.dropout, 0.2);
     EXPECT_THAT(read(out).notes, IsEmpty());
+    EXPECT_EQ(read(hugging_face_config(attention.model, DType::f32)).model.attention_dropout, 0.25);
 }
 
 TEST(HuggingFaceConfig, EverythingUnsupportedIsNamedAtOnce) {

@@ -1,0 +1,48 @@
+// Dropout of attention's probabilities (attention.h), made anew for each tile, in forward and backward alike.
+// Thread rule: pure functions.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/attention_tiles.h"
+
+namespace cleave::kernels {
+
+static_assert(kKeyBlock == RandomStream::kBlockWords);
+
+// Of one head of one sample.
+template <class A>
+class ProbabilityDropout {
+  public:
+    ProbabilityDropout(const AttentionForm& form, const AttentionShape& shape, const View& q, std::int64_t b,
+                       std::int64_t h)
+        : dropout_(form.dropout ? &*form.dropout : nullptr), key_blocks_(blocks_of(shape.keys, kKeyBlock)) {
+        if (!dropout_) return;
+        const std::int64_t sample = q.offset[0] + b + dropout_->row_shift;
+        first_row_ = (sample * q.global[2] + q.offset[2] + h) * shape.queries;
+        threshold_ = static_cast<std::uint32_t>(std::llround(dropout_->probability * 0x1p32));
+        scale_ = static_cast<A>(1 / (1 - dropout_->probability));
+    }
+
+    bool active() const { return dropout_ != nullptr; }
+
+    // factors[r, i]: what the probability of query t + r and key s + i is multiplied by, for a whole block of keys.
+    void factors(std::int64_t t, std::int64_t rows, std::int64_t s, A* factors) const {
+        std::array<std::uint32_t, RandomStream::kBlockWords> words;
+        for (std::int64_t r = 0; r < rows; ++r) {
+            const std::int64_t block = (first_row_ + t + r) * key_blocks_ + s / kKeyBlock;
+            dropout_->stream.block(static_cast<std::uint64_t>(block), words);
+            for (std::size_t i = 0; i < words.size(); ++i)
+                factors[r * kKeyBlock + static_cast<std::int64_t>(i)] = words[i] < threshold_ ? A{} : scale_;
+        }
+    }
+
+  private:
+    const AttentionDropout* dropout_;
+    std::int64_t key_blocks_;
+    std::int64_t first_row_ = 0;
+    std::uint32_t threshold_ = 0;
+    A scale_ = 1;
+};
+
+}  // namespace cleave::kernels
