@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "engine/virtual_engine.h"
 #include "train/step.h"
 
@@ -26,9 +27,22 @@ Samples counted_samples(const Job& job, int dp) {
     return samples;
 }
 
+// oneDNN counts the rows of a product in 31 bits, and beyond them ends the process.
+void check_tokens(const Job& job, int dp) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 30;
+    const std::int64_t rows = microbatch_size(job, dp);
+    if (rows > kMost / job.model.context)
+        throw UserError(
+            "train.microbatch: found {} sequences of {} tokens in one pass of a rank; accepted: at most {} tokens, "
+            "that is "
+            "1 to {} sequences",
+            rows, job.model.context, kMost, kMost / job.model.context);
+}
+
 // One rank's step of so many microbatches.
 RankPlan plan_of(const Job& job, const Mesh& mesh, int rank, comm::TransportKind transport, int team,
                  std::int64_t microbatches, bool traced) {
+    check_tokens(job, mesh.size(mesh.axis("dp")));
     const Samples samples = counted_samples(job, mesh.size(mesh.axis("dp")));
     VirtualEngine engine(mesh, rank, transport, team);
     Transformer model(engine, job.model, data_parallel_layouts(mesh), job.train.dtype);

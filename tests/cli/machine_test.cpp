@@ -55,7 +55,7 @@ TEST_F(SlowMachineTest, RanksAndThreadsFollowTheAffinityMaskAndTheEnvironment) {
 }
 
 TEST_F(SlowMachineTest, ARunThatDoesNotFitIntoMemoryIsRefusedAtOnceAndPlannedDry) {
-    const Words large{"--set", "model.context=512", "--set", "train.batch=16777216"};
+    const Words large{"--set", "model.context=64", "--set", "train.batch=16777216"};
     const Result refused = run(train("run", large, "1"));
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err,

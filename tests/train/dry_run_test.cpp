@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "support/scratch.h"
 #include "train/dry_run_report.h"
 
 namespace cleave {
@@ -98,13 +99,17 @@ TEST(DryRun, ManyMicrobatchesAreWhatOneAfterAnotherAddsUpTo) {
 // The largest batch that a run file can ask for: as many samples would fill the machine.
 TEST(DryRun, CostsNoMemoryOfTheBatch) {
     Job job = small_job();
-    job.model.context = 1024;
+    job.model.context = 64;
     job.train.batch = 1 << 24;
     for (const std::int64_t microbatch : {0, 1}) {
         job.train.microbatch = microbatch;
         const RankPlan plan = dry_run(job, 1, comm::TransportKind::inproc, 1).front();
         EXPECT_GT(plan.flops, 1e14) << microbatch;
     }
+    job.model.context = 65;
+    job.train.microbatch = 0;
+    EXPECT_THAT(user_error([&] { dry_run(job, 1, comm::TransportKind::inproc, 1); }),
+                HasSubstr("train.microbatch: found 16777216 sequences of 65 tokens"));
 }
 
 TEST(DryRunReport, RanksThatAreAlikeAreShownOnce) {
