@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <utility>
 
@@ -63,7 +64,9 @@ void observe_sequence(std::uint64_t sequence) {
 Log::Options Log::standard_error() {
     Options options;
     winsize size{};
-    if (::isatty(options.fd) != 0)
+    const char* terminal = std::getenv("TERM");
+    const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";  // one that cannot rewrite its line
+    if (::isatty(options.fd) != 0 && !dumb)
         options.columns = ::ioctl(options.fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
     options.progress_interval = std::chrono::milliseconds(options.columns > 0 ? 100 : 5000);
     return options;

@@ -37,8 +37,14 @@ void install_stop_handler(bool notice) {
     action.sa_handler = on_signal;
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
-    CLEAVE_CHECK(::sigaction(SIGINT, &action, nullptr) == 0);
-    CLEAVE_CHECK(::sigaction(SIGTERM, &action, nullptr) == 0);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+        struct sigaction before {};
+        CLEAVE_CHECK(::sigaction(signal, nullptr, &before) == 0);
+        if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup: the run outlives its terminal
+        CLEAVE_CHECK(::sigaction(signal, &action, nullptr) == 0);
+    }
+    // The log's reader may end before the run (`| head`): what is written to it is lost, and nothing else.
+    std::signal(SIGPIPE, SIG_IGN);
 }
 
 bool stop_requested() {

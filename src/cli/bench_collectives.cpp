@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/wrap.h"
 #include "comm/launch.h"
 
 namespace cleave::cli {
@@ -148,8 +150,40 @@ Explanation explanation(const BenchOptions& options, const Communicator& world, 
     return e;
 }
 
+// Whether two messages take the same steps, in pieces of other lengths.
+bool same_steps(const Explanation& a, const Explanation& b) {
+    if (a.spec.algorithm != b.spec.algorithm || !a.program || !b.program) return a.spec.algorithm == b.spec.algorithm;
+    const auto same_slots = [](const std::vector<comm::Slot>& x, const std::vector<comm::Slot>& y) {
+        return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const comm::Slot& s, const comm::Slot& t) {
+            return s.rank == t.rank && s.buffer == t.buffer;
+        });
+    };
+    const auto same_moves = [&](const comm::Phase& x, const comm::Phase& y) {
+        return std::equal(x.begin(), x.end(), y.begin(), y.end(), [&](const comm::Move& m, const comm::Move& n) {
+            return m.executor == n.executor && same_slots(m.sources, n.sources) &&
+                   same_slots(m.destinations, n.destinations);
+        });
+    };
+    return std::equal(a.program->phases.begin(), a.program->phases.end(), b.program->phases.begin(),
+                      b.program->phases.end(), same_moves);
+}
+
+// Every line of `text` broken at the terminal's usual width, what follows a break further in.
+std::string narrow(std::string_view text) {
+    constexpr std::size_t kColumns = 80;
+    std::string lines;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        const std::size_t indent = std::min(text.find_first_not_of(' '), end);
+        const std::string deeper(indent + 4, ' ');
+        lines += std::string(indent, ' ') + wrapped(text.substr(indent, end - indent), deeper, kColumns) + "\n";
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return lines;
+}
+
 void print_explanation(const BenchOptions& options, const Explanation& e, std::FILE* out) {
-    fmt::print(out, "{}\n", e.choice);
+    fmt::print(out, "{}", narrow(e.choice));
     if (!e.program)
         return fmt::print(out, "  the MPI library's own; it has no step program, and its order of sums is its own\n");
     if (comm::reduces(options.op))
@@ -158,7 +192,7 @@ void print_explanation(const BenchOptions& options, const Explanation& e, std::F
     for (int r = 0; r < e.spec.size; ++r)
         fmt::print(out, "  rank {} sends {} bytes and receives {}\n", r, e.program->bytes_sent(r, options.dtype),
                    e.program->bytes_received(r, options.dtype));
-    fmt::print(out, "{}", comm::to_string(*e.program));
+    fmt::print(out, "{}", narrow(comm::to_string(*e.program)));
 }
 
 Json to_json(const BenchOptions& options, const Explanation& e) {
@@ -179,33 +213,42 @@ Json to_json(const BenchOptions& options, const Explanation& e) {
     return row;
 }
 
+// The first of the sizes that take the same steps; the document has them all.
 void explain(const BenchOptions& options, const Communicator& world, std::FILE* out) {
-    Json rows = Json::array();
-    for (const std::int64_t elements : sizes_of(options)) {
-        const Explanation e = explanation(options, world, elements);
-        if (options.json)
-            rows.push(to_json(options, e));
-        else
-            print_explanation(options, e, out);
+    std::vector<Explanation> all;
+    for (const std::int64_t elements : sizes_of(options)) all.push_back(explanation(options, world, elements));
+    if (options.json) {
+        Json rows = Json::array();
+        for (const Explanation& e : all) rows.push(to_json(options, e));
+        return fmt::print(out, "{}\n", document_head(options, world).set("explained", std::move(rows)).dump(2));
     }
-    if (options.json) fmt::print(out, "{}\n", document_head(options, world).set("explained", std::move(rows)).dump(2));
+    for (std::size_t first = 0, last = 0; first < all.size(); first = last + 1) {
+        last = first;
+        while (last + 1 < all.size() && same_steps(all[first], all[last + 1])) ++last;
+        print_explanation(options, all[first], out);
+        if (last > first)
+            fmt::print(out, "up to {} bytes the same steps, with pieces as much longer\n", all[last].bytes);
+    }
 }
 
 // Returns the number of wrong elements.
 std::int64_t run(const BenchOptions& options, Communicator& world, std::FILE* out) {
-    if (!options.json && prints(world)) print_header(options, world, out);
     const comm::MeasureOptions how{options.op,         options.algorithm, options.dtype,
                                    options.iterations, options.warmup,    options.copy_bound};
     std::int64_t wrong = 0;
+    bool begun = false;
     Json rows = Json::array();
     for (const std::int64_t elements : sizes_of(options)) {
         const Measurement m = comm::measure(world, how, elements);
         wrong += m.wrong;
         if (!prints(world)) continue;
-        if (options.json)
+        if (options.json) {
             rows.push(to_json(options, world, m));
-        else
-            print_row(options, world, m, out);
+            continue;
+        }
+        // What the communicator refuses it refuses at the first call: then nothing has been printed.
+        if (!std::exchange(begun, true)) print_header(options, world, out);
+        print_row(options, world, m, out);
     }
     if (options.json && prints(world)) fmt::print(out, "{}\n", document(options, world, std::move(rows)).dump(2));
     return wrong;
@@ -225,6 +268,18 @@ int bench_collective(const BenchOptions& options, std::FILE* out) {
     if (mpi && !comm::under_mpirun())
         throw UserError("--transport mpi: ranks are processes that mpirun starts: mpirun -n {} cleave bench {} ...",
                         std::max(2, ranks), comm::name_of(options.op));
+    if (!mpi && comm::process_place().count > 1)
+        throw UserError(
+            "--transport inproc: its ranks are threads of one process, but mpirun has started {}; accepted: mpi, or "
+            "the "
+            "same without mpirun",
+            comm::process_place().count);
+    if (!mpi && options.algorithm == comm::Algorithm::native)
+        throw UserError(
+            "--algorithm native: it is the MPI library's own, for ranks that are processes: mpirun -n {} cleave bench "
+            "{} "
+            "--algorithm native",
+            std::max(2, ranks), comm::name_of(options.op));
     if (ranks == 0 && !mpi) ranks = 2;
     std::int64_t wrong = 0;
     comm::run_ranks({.ranks = ranks, .transport = options.transport, .fingerprints = options.fingerprints},

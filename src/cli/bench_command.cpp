@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -20,6 +21,21 @@ constexpr unsigned kAll = collective | matmul | step;
 Form form_of(std::string_view operation) {
     if (operation == "matmul") return matmul;
     return operation == "step" ? step : collective;
+}
+
+// recv has no measurement of its own: send measures a ring of messages, each sent and received.
+comm::Operation measured_operation(std::string_view name) {
+    std::string known = "step, matmul";
+    std::string plain(name);
+    std::replace(plain.begin(), plain.end(), '-', '_');
+    for (int i = 0; i < comm::kOperations; ++i) {
+        const auto operation = static_cast<comm::Operation>(i);
+        if (operation == comm::Operation::recv) continue;
+        if (comm::name_of(operation) == plain) return operation;
+        known += fmt::format(", {}", comm::name_of(operation));
+    }
+    throw UserError("bench: found '{}'; accepted: {}{}", name, known,
+                    plain == "recv" ? " (which measures sending and receiving)" : "");
 }
 
 std::string names_of(unsigned forms) {
@@ -73,6 +89,7 @@ class BenchCommand : public Command {
         declare_collective(options);
     }
 
+    bool runs_on_ranks() const override { return form_of(operation_) != matmul; }
     int run() override {
         const Form form = form_of(operation_);
         std::vector<std::string> problems = misplaced(form);
@@ -207,7 +224,7 @@ class BenchCommand : public Command {
 
     int run_collective(const std::vector<std::string>& problems) {
         BenchOptions options;
-        options.op = comm::operation_from(operation_);
+        options.op = measured_operation(operation_);
         throw_problems(problems);
         if (ranks_ != kUnset) options.ranks = static_cast<int>(ranks_);
         if (!transport_.empty()) options.transport = comm::transport_from(transport_);

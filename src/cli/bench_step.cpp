@@ -13,6 +13,7 @@
 #include "engine/cpu_engine.h"
 #include "train/dry_run_report.h"
 #include "train/job_check.h"
+#include "train/memory_check.h"
 
 namespace cleave::cli {
 namespace {
@@ -157,8 +158,10 @@ int bench_step(const BenchStepOptions& options, std::FILE* out) {
     const int ranks = ranks_of(options);
     const Job job = checked_job(options, ranks);
     const int local = comm::under_mpirun() ? comm::process_place().local_count : ranks;
-    const StepMeasurement m = measure_step(
-        job, {.ranks = ranks, .team = team_size(local), .warmup = options.warmup, .rounds = options.rounds});
+    const int team = team_size(local);
+    check_memory(job, ranks, team);
+    const StepMeasurement m =
+        measure_step(job, {.ranks = ranks, .team = team, .warmup = options.warmup, .rounds = options.rounds});
     if (comm::process_place().rank != 0) return kExitOk;
     if (options.json) {
         fmt::print(out, "{}\n", document(options, job, m).dump(2));

@@ -43,6 +43,8 @@ class Command {
     virtual std::string examples() const = 0;  // shown below the options
     virtual void declare(Options& options) = 0;
     virtual int run() = 0;  // the exit code; failures are thrown
+    // Whether mpirun's processes are its ranks; any other command is refused under mpirun.
+    virtual bool runs_on_ranks() const { return false; }
 
     bool json = false;  // every command has --json: one document on standard output, nothing else there
 };

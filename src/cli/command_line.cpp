@@ -184,6 +184,14 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app, const std
     return fmt::format("{}; `cleave {} --help` explains the command", text, app.get_subcommands().front()->get_name());
 }
 
+// Under mpirun a command that has no ranks would run once in every process, side by side.
+void check_processes(const Command& command) {
+    const int processes = comm::process_place().count;
+    if (processes == 1 || command.runs_on_ranks()) return;
+    throw UserError("`cleave {}` runs in one process, but mpirun has started {}; accepted: the same without mpirun",
+                    command.name(), processes);
+}
+
 // What a command wrote in pieces must have reached standard output too.
 int finished(int exit_code) {
     print("");
@@ -200,7 +208,8 @@ int run_program(int argc, const char* const* argv, const std::vector<std::unique
     app.require_subcommand(1);
     app.footer(
         "`cleave COMMAND --help` explains a command. Exit codes: 0 done, 1 the answer is\n"
-        "no, 2 wrong input, 3 a rank failed, 130 stopped by Ctrl-C with a checkpoint.");
+        "no, 2 wrong input, 3 a rank failed, 130 stopped by Ctrl-C: train with a\n"
+        "checkpoint (a second Ctrl-C: at once, without one), the others at once.");
     for (const auto& command : commands) {
         CLI::App* sub = app.add_subcommand(command->name(), command->summary());
         sub->group("Commands")->set_help_flag("-h,--help", "show this text");
@@ -221,8 +230,11 @@ int run_program(int argc, const char* const* argv, const std::vector<std::unique
         } catch (const CLI::ParseError& error) {
             throw UserError("{}", explain(error, app, arguments));
         }
-        for (const auto& command : commands)
-            if (app.got_subcommand(command->name())) return finished(command->run());
+        for (const auto& command : commands) {
+            if (!app.got_subcommand(command->name())) continue;
+            check_processes(*command);
+            return finished(command->run());
+        }
         broken_invariant(__FILE__, __LINE__, "a command", "CLI11 accepted none");
     });
 }

@@ -37,6 +37,7 @@ class EvalCommand : public Command {
         options.text("--dtype", "f32|bf16|f64", dtype_, "compute in it (default: the run's, f32 for others)");
     }
 
+    bool runs_on_ranks() const override { return true; }
     int run() override {
         options_.ranks = chosen_ranks(ranks_, 1);
         check_threads(options_.ranks, "--ranks");

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "base/cores.h"
 #include "cli/command.h"
 
 namespace {
@@ -19,6 +20,7 @@ void keep_standard_streams() {
 
 int main(int argc, char** argv) {
     using namespace cleave::cli;
+    cleave::prepare_threads(argv);
     keep_standard_streams();
     // A file that may not grow further is an error of the write, as a full disk is; by default the signal would kill.
     std::signal(SIGXFSZ, SIG_IGN);

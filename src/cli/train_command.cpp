@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/ranks_option.h"
@@ -13,10 +13,11 @@
 namespace cleave::cli {
 namespace {
 
-// As many ranks as cores, but no more than share the batch evenly; what mesh.dp asks for, where it does.
+// As many ranks as cores (or as teams of OMP_NUM_THREADS fit on them), but no more than share the batch evenly; what
+// mesh.dp asks for, where it does.
 int default_ranks(const Job& job) {
     if (job.mesh.dp != 0) return job.mesh.dp;
-    auto ranks = static_cast<std::int64_t>(std::max(std::thread::hardware_concurrency(), 1u));
+    std::int64_t ranks = std::max(1, available_cores() / asked_threads().value_or(1));
     const std::int64_t rows =
         std::max<std::int64_t>(job.train.batch / std::max<std::int64_t>(job.train.microbatch, 1), 1);
     ranks = std::min({ranks, rows, std::int64_t{kMostThreads}});
@@ -53,6 +54,7 @@ class TrainCommand : public Command {
         options.exclusive("--resume", "--overwrite");
     }
 
+    bool runs_on_ranks() const override { return true; }
     int run() override {
         RunFile file = read_run_file(run_file_, sets_);
         const auto is_set = [&](std::string_view key) { return file.places.find(key) != file.places.end(); };

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/cores.h"
 #include "comm/inproc.h"
 
 namespace cleave::comm {
@@ -39,7 +40,7 @@ std::int64_t last_cache_bytes() {
 }
 
 bool has_a_core_each(int ranks) {
-    return ranks <= static_cast<int>(std::thread::hardware_concurrency());
+    return ranks <= available_cores();
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 #include <new>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "comm/combine.h"
 
@@ -146,7 +146,7 @@ class Bench {
     void measure_copy(Measurement& m) {
         // Ranks that share a core copy by turns, and a rank that copies the same bytes over and over finds them in the
         // cache, where no collective would: others' bytes pass between. Such ranks go through the whole buffers.
-        const bool by_turns = n_ > static_cast<int>(std::thread::hardware_concurrency());
+        const bool by_turns = n_ > available_cores();
         const std::int64_t share = bytes_to_copy();
         std::int64_t at = 0;
         const auto copy = [&](bool streaming) {

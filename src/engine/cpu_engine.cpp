@@ -2,15 +2,15 @@
 
 #include <omp.h>
 
-#include <algorithm>
 #include <cstring>
-#include <thread>
+
+#include "base/cores.h"
+#include "comm/launch.h"
 
 namespace cleave {
 
 int team_size(int local_ranks) {
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
-    return std::max(1, cores / std::max(1, local_ranks));
+    return threads_a_rank(local_ranks, comm::under_mpirun());
 }
 
 CpuEngine::CpuEngine(const Mesh& mesh, comm::Communicator& world, int team)

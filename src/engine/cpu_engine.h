@@ -44,7 +44,7 @@ class CpuEngine final : public Engine {
     std::map<std::vector<AxisId>, comm::Communicator> groups_;  // made at first use, by all members in program order
 };
 
-// Threads for each of `local_ranks` ranks of this machine: max(1, cores / local ranks).
+// Threads for each of `local_ranks` ranks of this machine (base/cores.h).
 int team_size(int local_ranks);
 
 }  // namespace cleave

@@ -1,5 +1,6 @@
 // The step run dry: the same model, schedule and step on the virtual engine, for every rank. Nothing is allocated but
-// the account of it. Thread rule: a plain function; ranks are run one after the other.
+// the account of it: of samples only their number counts, and of many microbatches, which are alike, three are run.
+// Thread rule: a plain function; ranks are run one after the other.
 #pragma once
 
 #include <map>
@@ -30,5 +31,8 @@ Mesh mesh_of(const Job& job, int ranks);
 
 // job.model.vocabulary is set. `team`: threads of a rank.
 std::vector<RankPlan> dry_run(const Job& job, int ranks, comm::TransportKind transport, int team);
+
+// Memory alone, of rank 0: the ranks of data parallelism hold the same. Milliseconds.
+RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team);
 
 }  // namespace cleave

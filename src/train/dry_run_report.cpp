@@ -4,8 +4,6 @@
 
 namespace cleave {
 
-namespace {
-
 std::string bytes_text(std::int64_t bytes) {
     const auto b = static_cast<double>(bytes);
     if (b >= 1e9) return fmt::format("{:.2f} GB", b / 1e9);
@@ -13,6 +11,8 @@ std::string bytes_text(std::int64_t bytes) {
     if (b >= 1e3) return fmt::format("{:.2f} kB", b / 1e3);
     return fmt::format("{} B", bytes);
 }
+
+namespace {
 
 // Two plans that differ in nothing but their rank are shown once.
 bool alike(const RankPlan& a, const RankPlan& b) {

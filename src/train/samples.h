@@ -15,6 +15,12 @@ struct Samples {
     // The first token of its row that each one sees, that of its document or of the row; empty: of the row.
     std::vector<std::int32_t> first_visible;
 
+    // Of samples for the virtual engine, which reads none, only the number of tokens is known: the lists are empty.
+    std::int64_t tokens_counted = 0;
+    bool first_visible_counted = false;
+
+    std::int64_t size() const { return tokens_counted > 0 ? tokens_counted : static_cast<std::int64_t>(tokens.size()); }
+
     void clear() {
         tokens.clear();
         labels.clear();

@@ -18,30 +18,45 @@ void add_to(Engine& engine, const Tensor& scalar, Tensor& sum, std::string_view 
         sum = engine.create(kernels::Cast{}, {scalar}, {name, {}, scalar.dtype()});
 }
 
+// This rank's `count` ids are rows of the model's context.
+Tensor alloc_rows(Engine& engine, const Transformer& model, std::string_view name, std::int64_t count) {
+    const std::int64_t context = model.config().context;
+    CLEAVE_CHECK(count % context == 0, "{} ids are no rows of {}", count, context);
+    // The global number of rows: this rank's, times the ranks that share the batch (they hold equal parts).
+    std::int64_t rows = count / context;
+    for (const auto& [axis, placement] : model.layouts().tokens)
+        if (placement == S(0)) rows *= engine.mesh().size(axis);
+    return engine.alloc(name, {rows, context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
+}
+
 }  // namespace
 
 Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,
                      std::span<const std::int32_t> host) {
-    const std::int64_t context = model.config().context;
-    CLEAVE_CHECK(host.size() % static_cast<std::size_t>(context) == 0, "{} ids are no rows of {}", host.size(),
-                 context);
-    // The global number of rows: this rank's, times the ranks that share the batch (they hold equal parts).
-    std::int64_t rows = static_cast<std::int64_t>(host.size()) / context;
-    for (const auto& [axis, placement] : model.layouts().tokens)
-        if (placement == S(0)) rows *= engine.mesh().size(axis);
-    Tensor tensor = engine.alloc(name, {rows, context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
+    Tensor tensor = alloc_rows(engine, model, name, static_cast<std::int64_t>(host.size()));
     engine.write(tensor, std::as_bytes(host));
+    return tensor;
+}
+
+Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name, const Samples& samples,
+                     const std::vector<std::int32_t>& host) {
+    if (samples.tokens_counted == 0) return write_samples(engine, model, name, host);
+    CLEAVE_CHECK(engine.is_virtual(), "{} is counted, not there", name);
+    Tensor tensor = alloc_rows(engine, model, name, samples.tokens_counted);
+    engine.write(tensor, {static_cast<const std::byte*>(tensor.view().data),
+                          static_cast<std::size_t>(tensor.view().bytes())});  // the virtual engine follows no address
     return tensor;
 }
 
 SequenceContext write_context(Engine& engine, const Transformer& model, const Samples& samples) {
     SequenceContext context;
-    if (!samples.first_visible.empty())
-        context.first_visible = write_samples(engine, model, "first visible", samples.first_visible);
+    if (!samples.first_visible.empty() || samples.first_visible_counted)
+        context.first_visible = write_samples(engine, model, "first visible", samples, samples.first_visible);
     return context;
 }
 
 std::int64_t unmasked_labels(const Samples& samples) {
+    if (samples.tokens_counted > 0) return samples.tokens_counted;
     return std::count_if(samples.labels.begin(), samples.labels.end(),
                          [](std::int32_t label) { return label != kIgnoredLabel; });
 }
@@ -68,15 +83,15 @@ std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
     std::int64_t all = 0;
     for (const Samples& samples : microbatches) {
         own += unmasked_labels(samples);
-        all += static_cast<std::int64_t>(samples.labels.size());
+        all += samples.size();
     }
     return sum_over_batch(engine_, model_.layouts().tokens, own, all);
 }
 
 void TrainStep::forward(const Samples& samples, int microbatch, double scale) {
     engine_.mark(fmt::format("forward {}", microbatch));
-    const Tensor tokens = write_samples(engine_, model_, "tokens", samples.tokens);
-    const Tensor labels = write_samples(engine_, model_, "labels", samples.labels);
+    const Tensor tokens = write_samples(engine_, model_, "tokens", samples, samples.tokens);
+    const Tensor labels = write_samples(engine_, model_, "labels", samples, samples.labels);
     auto tape = std::make_unique<Tape>(engine_, true, job_.recompute);
     tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples.first_row});
     Loss loss = model_.losses(*tape, tokens, labels, scale, job_.train.z_loss, write_context(engine_, model_, samples));

@@ -83,6 +83,9 @@ std::int64_t sum_over_batch(Engine& engine, const Layout& tokens, std::int64_t c
 // This rank's rows of token ids or labels as a tensor of the global batch.
 Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name,
                      std::span<const std::int32_t> host);
+// The same of one list of `samples`, which may be counted only (then on the virtual engine).
+Tensor write_samples(Engine& engine, const Transformer& model, std::string_view name, const Samples& samples,
+                     const std::vector<std::int32_t>& host);
 // What the model must know of these rows beside their tokens.
 SequenceContext write_context(Engine& engine, const Transformer& model, const Samples& samples);
 

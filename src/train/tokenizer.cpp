@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "train/bpe_parallel.h"
@@ -168,7 +168,7 @@ Token Tokenizer::find(char32_t character) const {
 std::vector<Token> Tokenizer::encode(std::string_view text, std::string_view what, const Progress& progress) const {
     if (kind_ == TokenizerKind::bpe) {
         BpeParallel options;
-        options.threads = static_cast<int>(std::max(std::thread::hardware_concurrency(), 1u));
+        options.threads = available_cores();
         options.progress = progress;
         return encode_bpe(*bpe_, text, options);
     }

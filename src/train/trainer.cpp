@@ -12,6 +12,7 @@
 #include "train/gather_text.h"
 #include "train/job_check.h"
 #include "train/job_keys.h"
+#include "train/memory_check.h"
 #include "train/training_run.h"
 
 namespace cleave {
@@ -189,6 +190,7 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
     const Dataset dataset = Dataset::open(data_of(options), mapped ? std::optional(folder->tokens()) : std::nullopt,
                                           options.job.model.vocabulary);
     const Job job = checked_job(options, dataset);
+    check_memory(job, options.ranks, threads_of_a_rank(options.ranks));
     std::optional<CheckpointFile> checkpoint;
     if (options.resume) checkpoint.emplace(open_for_resume(path, job, dataset));
     std::optional<WeightsSource> weights;
@@ -219,8 +221,8 @@ int train_in(RunFolder* folder, const TrainOptions& options) {
 }
 
 int train(const TrainOptions& options) {
-    // Under mpirun every process gets a launcher's signals, and says nothing of its own.
-    install_stop_handler(!comm::under_mpirun());
+    // Under mpirun every process gets the launcher's signals, and one answers.
+    install_stop_handler(comm::process_place().rank == 0);
     std::optional<RunFolder> folder;
     if (comm::process_place().rank == 0) folder.emplace(options.job.run.folder, folder_mode(options));
     try {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/stop.h"
 #include "base/words.h"
@@ -92,9 +93,10 @@ void TrainingRun::announce() {
     log_info("{}: {}, width {}, {}, context {}, vocabulary {}{}: {} parameters",
              m.family == Family::gpt2 ? "gpt2" : "llama", counted(m.layers, "layer"), m.width, counted(m.heads, "head"),
              m.context, m.vocabulary, dropout_text(m), count_text(static_cast<double>(model_.parameter_count())));
-    log_info("{} ({}), {} each, transport {}, compute {}, gradients, optimizer state and reductions {}",
+    log_info("{} ({}), {} each{}, transport {}, compute {}, gradients, optimizer state and reductions {}",
              counted(world_.size(), "rank"), "batch S(0) along dp, parameters R", counted(engine_.team(), "thread"),
-             comm::name_of(world_.transport()), name_of(job_.train.dtype), name_of(accumulator_of(job_.train.dtype)));
+             asked_threads() ? " (OMP_NUM_THREADS)" : "", comm::name_of(world_.transport()), name_of(job_.train.dtype),
+             name_of(accumulator_of(job_.train.dtype)));
     log_info("batch {} = {} x {} x {}; {} training tokens, {} validation tokens", job_.train.batch,
              counted(dp_, "rank"), counted(accumulation_, "microbatch", "microbatches"),
              counted(microbatch_, "sequence"), shared_.dataset.tokens(Part::train).size(),

@@ -1,11 +1,14 @@
 // The log's lines as they reach a file, its order over threads, and the progress line on a terminal and off.
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -139,6 +142,31 @@ TEST_F(LogTest, OnATerminalOneLineIsRewritten) {
     log.progress("step 2");
     log.end_progress();
     EXPECT_EQ(written(), "\r\x1b[Kstep 1\r\x1b[Kstep 2\n");
+}
+
+// In a child process, whose standard error is a terminal.
+TEST(LogOptions, ATerminalThatCannotRewriteItsLineIsTreatedAsAFile) {
+    struct {
+        const char* term;
+        bool rewrites;
+    } const cases[] = {{"xterm", true}, {"dumb", false}};
+    for (const auto& [term, rewrites] : cases) {
+        const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+        ASSERT_GE(terminal, 0);
+        ASSERT_EQ(::grantpt(terminal) | ::unlockpt(terminal), 0);
+        const int user_side = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            ::setenv("TERM", term, 1);
+            ::dup2(user_side, STDERR_FILENO);
+            ::_exit(Log::standard_error().columns > 0 ? 1 : 0);
+        }
+        int status = 0;
+        ::waitpid(pid, &status, 0);
+        EXPECT_EQ(WEXITSTATUS(status), rewrites ? 1 : 0) << term;
+        ::close(user_side);
+        ::close(terminal);
+    }
 }
 
 TEST_F(LogTest, OnATerminalTheLineIsCutToTheWidth) {

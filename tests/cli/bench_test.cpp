@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <cstdio>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -76,6 +78,44 @@ TEST(Bench, ExplainsInWordsAndInJson) {
     options.json = true;
     const Json json = Json::parse(output_of(options), "bench");
     EXPECT_EQ(*json.find("explained")->items()->front().find("bytes_sent")->items()->front().integer(), 3072);
+}
+
+TEST(Bench, ExplainsSizesOfTheSameStepsOnceInLinesOfATerminal) {
+    BenchOptions options = small(comm::Operation::all_reduce, 8);
+    options.elements = 0;
+    options.explain = true;
+    const std::string text = output_of(options);
+    std::size_t programs = 0;
+    for (auto at = text.find("all_reduce by"); at != std::string::npos; at = text.find("all_reduce by", at + 1))
+        ++programs;
+    EXPECT_EQ(programs, 1U) << text;
+    EXPECT_THAT(text, AllOf(HasSubstr("all_reduce of 4096 bytes"), HasSubstr("up to 67108864 bytes the same steps")));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+    // Fewer elements than ranks: some ranks have no piece, and these are other steps.
+    options.min_bytes = 4;
+    EXPECT_THAT(output_of(options), AllOf(HasSubstr("of 4 bytes"), HasSubstr("up to 67108864 bytes")));
+    options.json = true;
+    options.min_bytes = 4096;
+    EXPECT_EQ(Json::parse(output_of(options), "bench").find("explained")->items()->size(), 15U);
+}
+
+// What is refused has written nothing: neither legend nor half a document.
+TEST(Bench, RefusesBeforeItPrints) {
+    std::vector<BenchOptions> all(3, small(comm::Operation::all_reduce, 7));
+    all[0].algorithm = comm::Algorithm::native;
+    all[1].algorithm = comm::Algorithm::hierarchical;
+    all[2].elements = 0;
+    all[2].min_bytes = 100;
+    all[2].max_bytes = 10;
+    for (BenchOptions options : all)
+        for (const bool explains : {false, true}) {
+            options.explain = explains;
+            std::FILE* file = std::tmpfile();
+            EXPECT_THROW(bench_collective(options, file), UserError);
+            EXPECT_EQ(std::ftell(file), 0);
+            std::fclose(file);
+        }
 }
 
 TEST(Bench, RefusesWhatItCannotDo) {

@@ -6,6 +6,7 @@
 
 #include <numeric>
 
+#include "support/scratch.h"
 #include "train/dry_run_report.h"
 
 namespace cleave {
@@ -71,6 +72,44 @@ TEST(DryRun, SmallerMicrobatchesNeedLessMemoryAndThePeakIsTheSumOfItsKinds) {
     EXPECT_LT(cut.peak_bytes, whole.peak_bytes);
     EXPECT_EQ(std::accumulate(whole.at_peak.begin(), whole.at_peak.end(), std::int64_t{0}), whole.peak_bytes);
     EXPECT_GE(whole.extent_bytes, whole.peak_bytes);
+}
+
+// Steps of 1 to 7 microbatches: what one more adds is the same from the third on, and the peak is.
+TEST(DryRun, ManyMicrobatchesAreWhatOneAfterAnotherAddsUpTo) {
+    Job job = small_job();
+    job.train.microbatch = 2;
+    job.train.z_loss = 1e-4;
+    std::vector<RankPlan> plans;
+    for (const std::int64_t count : {3, 4, 5, 6, 7}) {
+        job.train.batch = 2 * 2 * count;
+        plans.push_back(dry_run(job, 2, comm::TransportKind::inproc, 1).back());
+    }
+    for (std::size_t i = 1; i < plans.size(); ++i) {
+        EXPECT_EQ(plans[i].peak_bytes, plans[0].peak_bytes);
+        EXPECT_EQ(plans[i].extent_bytes, plans[0].extent_bytes);
+        EXPECT_EQ(plans[i].bytes_sent, plans[0].bytes_sent);
+        const auto more = static_cast<std::int64_t>(i);
+        EXPECT_EQ(plans[i].launches - plans[0].launches, more * (plans[1].launches - plans[0].launches));
+        EXPECT_NEAR(plans[i].flops - plans[0].flops, static_cast<double>(more) * (plans[1].flops - plans[0].flops), 1);
+    }
+    EXPECT_GT(plans[1].launches, plans[0].launches);
+    EXPECT_EQ(memory_plan(job, 2, comm::TransportKind::inproc, 1).at_peak, plans[0].at_peak);
+}
+
+// The largest batch that a run file can ask for: as many samples would fill the machine.
+TEST(DryRun, CostsNoMemoryOfTheBatch) {
+    Job job = small_job();
+    job.model.context = 64;
+    job.train.batch = 1 << 24;
+    for (const std::int64_t microbatch : {0, 1}) {
+        job.train.microbatch = microbatch;
+        const RankPlan plan = dry_run(job, 1, comm::TransportKind::inproc, 1).front();
+        EXPECT_GT(plan.flops, 1e14) << microbatch;
+    }
+    job.model.context = 65;
+    job.train.microbatch = 0;
+    EXPECT_THAT(user_error([&] { dry_run(job, 1, comm::TransportKind::inproc, 1); }),
+                HasSubstr("train.microbatch: found 16777216 sequences of 65 tokens"));
 }
 
 TEST(DryRunReport, RanksThatAreAlikeAreShownOnce) {

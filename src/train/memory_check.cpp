@@ -1,0 +1,60 @@
+#include "train/memory_check.h"
+
+#include "base/error.h"
+#include "comm/launch.h"
+#include "train/dry_run_report.h"
+#include "train/step.h"
+
+namespace cleave {
+
+namespace {
+
+// Tokens and labels of a rank's whole batch lie outside the arena.
+std::int64_t sample_bytes(const Job& job, int dp) {
+    const std::int64_t lists = job.data.separate_documents ? 3 : 2;
+    return job.train.batch / dp * job.model.context * lists * static_cast<std::int64_t>(sizeof(std::int32_t));
+}
+
+std::string kinds_text(const RankPlan& plan, std::int64_t samples) {
+    std::string text;
+    const auto add = [&](std::string_view name, std::int64_t bytes) {
+        if (bytes > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, bytes_text(bytes));
+    };
+    for (int kind = 0; kind < kMemoryKinds; ++kind)
+        add(name_of(static_cast<MemoryKind>(kind)), plan.at_peak[static_cast<std::size_t>(kind)]);
+    add("samples", samples);
+    return text;
+}
+
+std::string remedy(const Job& job, const RankPlan& plan, std::int64_t samples, int dp, int local_ranks) {
+    const auto of = [&](MemoryKind kind) { return plan.at_peak[static_cast<std::size_t>(kind)]; };
+    const std::int64_t of_tokens = of(MemoryKind::activations) + of(MemoryKind::workspace);
+    const std::string fewer = local_ranks > 1 ? ", or fewer ranks" : "";
+    if (samples > plan.peak_bytes) return fmt::format("lower train.batch ({})", job.train.batch);
+    if (2 * of_tokens < plan.peak_bytes) return "a smaller model (model.width, model.layers)" + fewer;
+    return fmt::format(
+        "lower train.microbatch (now {} sequences of {} tokens; it changes no result), model.context or model.width{}",
+        microbatch_size(job, dp), job.model.context, fewer);
+}
+
+}  // namespace
+
+void check_memory(const Job& job, int dp, const RankPlan& plan, int local_ranks, const AvailableMemory& available) {
+    const std::int64_t samples = sample_bytes(job, dp);
+    const std::int64_t each = plan.extent_bytes + samples;
+    if (each <= available.bytes / local_ranks) return;
+    const std::string ranks = local_ranks == 1 ? "" : fmt::format(" on each of {} ranks of this machine", local_ranks);
+    throw UserError(
+        "not enough memory: a step needs {}{} ({}), and {} are available ({}); {}. --dry-run plans without it",
+        bytes_text(each), ranks, kinds_text(plan, samples), bytes_text(available.bytes), available.limit,
+        remedy(job, plan, samples, dp, local_ranks));
+}
+
+void check_memory(const Job& job, int ranks, int team) {
+    const bool mpi = comm::under_mpirun();
+    const auto transport = mpi ? comm::TransportKind::mpi : comm::TransportKind::inproc;
+    check_memory(job, data_parallel_ranks(job, ranks), memory_plan(job, ranks, transport, team),
+                 mpi ? comm::process_place().local_count : ranks, available_memory());
+}
+
+}  // namespace cleave

@@ -1,0 +1,57 @@
+// Whether a run fits: at the very byte, and what the refusal says.
+#include "train/memory_check.h"
+
+#include <gmock/gmock.h>
+
+#include "support/scratch.h"
+
+namespace cleave {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Job small_job() {
+    Job job;
+    job.model.layers = 2;
+    job.model.heads = 2;
+    job.model.width = 32;
+    job.model.context = 16;
+    job.model.vocabulary = 64;
+    job.train.batch = 1024;
+    return job;
+}
+
+std::string refusal(const Job& job, int ranks, std::int64_t available) {
+    const RankPlan plan = memory_plan(job, ranks, comm::TransportKind::inproc, 1);
+    return user_error([&] { check_memory(job, ranks, plan, ranks, {available, "a test"}); });
+}
+
+TEST(MemoryCheck, TheRanksOfAMachineMustFitTogether) {
+    const Job job = small_job();
+    for (const int ranks : {1, 2, 4}) {
+        const RankPlan plan = memory_plan(job, ranks, comm::TransportKind::inproc, 1);
+        // Tokens and labels of the whole batch lie beside the arena, 4 bytes each.
+        const std::int64_t all = ranks * plan.extent_bytes + job.train.batch * job.model.context * 8;
+        EXPECT_EQ(refusal(job, ranks, all), "") << ranks;
+        EXPECT_NE(refusal(job, ranks, all - ranks), "") << ranks;
+    }
+}
+
+TEST(MemoryCheck, TheRefusalNamesBytesByKindAndWhatToLower) {
+    EXPECT_THAT(refusal(small_job(), 2, 1 << 20),
+                AllOf(HasSubstr("on each of 2 ranks"), HasSubstr("parameters"), HasSubstr("activations"),
+                      HasSubstr("samples"), HasSubstr("1.05 MB are available (a test)"),
+                      HasSubstr("train.microbatch (now 512 sequences of 16 tokens"), HasSubstr("fewer ranks")));
+    Job large = small_job();
+    large.train.batch = 1;
+    large.model.width = 1024;
+    EXPECT_THAT(refusal(large, 1, 1 << 20), HasSubstr("a smaller model"));
+    Job many = small_job();
+    many.train.batch = 1 << 24;
+    many.train.microbatch = 1;
+    EXPECT_THAT(refusal(many, 1, 1 << 20), HasSubstr("lower train.batch (16777216)"));
+}
+
+}  // namespace
+}  // namespace cleave
