@@ -24,7 +24,7 @@ inline std::string real_text(double value) {
 }
 
 // A message is for reading, whatever was found.
-inline std::string shortened(std::string text) {
+inline std::string shortened(const std::string& text) {
     constexpr std::size_t kShown = 200;
     return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
 }

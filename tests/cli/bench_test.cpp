@@ -72,9 +72,10 @@ TEST(Bench, JsonNumbersFollowTheirFormulas) {
 TEST(Bench, ExplainsInWordsAndInJson) {
     BenchOptions options = small(comm::Operation::reduce_scatter, 4);
     options.explain = true;
-    EXPECT_THAT(output_of(options), AllOf(HasSubstr("direct: ranks share memory"), HasSubstr("canonical order: yes"),
-                                          HasSubstr("rank 0 sends 3072 bytes and receives 3072"),
-                                          HasSubstr("combine 0.in[0..256) 1.in[0..256)")));
+    EXPECT_THAT(
+        output_of(options),
+        AllOf(HasSubstr("direct: ranks share\n    memory"), HasSubstr("canonical order: yes"),
+              HasSubstr("rank 0 sends 3072 bytes and receives 3072"), HasSubstr("combine 0.in[0..256) 1.in[0..256)")));
     options.json = true;
     const Json json = Json::parse(output_of(options), "bench");
     EXPECT_EQ(*json.find("explained")->items()->front().find("bytes_sent")->items()->front().integer(), 3072);
