@@ -1,4 +1,4 @@
-#include "cases.h"
+#include "case_parts.h"
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
@@ -17,45 +17,9 @@ namespace cleave::kernels::test {
 namespace {
 
 namespace ref = reference;
-using Arrays = std::vector<Array>;
 using Form = MatMul::Form;
 
 constexpr double kIgnore = 3;  // a label that exists, so that the test sees rows left out
-
-OperandCase in(const Shape& shape, const std::string& name) {
-    return {normal(shape, name)};
-}
-OperandCase sums(const Shape& shape, const std::string& name) {
-    return {normal(shape, name), Role::accumulator};
-}
-OperandCase out(const Shape& shape) {
-    // A kernel that writes must not read: what was there is not a number.
-    return {Array(shape, std::numeric_limits<double>::quiet_NaN())};
-}
-OperandCase out_sums(const Shape& shape) {
-    OperandCase operand = out(shape);
-    operand.role = Role::accumulator;
-    return operand;
-}
-OperandCase positive(const Shape& shape, const std::string& name) {
-    Array values = normal(shape, name);
-    for (double& v : values.values) v = 0.5 + std::abs(v);
-    return {values, Role::accumulator};
-}
-OperandCase tokens(const Shape& shape, const std::string& name, std::int64_t below) {
-    return {integers(shape, name, below), Role::tokens};
-}
-
-template <class K, class F>
-Case make(const std::string& name, K kernel, std::vector<OperandCase> inputs, std::vector<OperandCase> outputs,
-          F&& reference, double roundings = 8) {
-    return {name,
-            std::make_shared<const K>(std::move(kernel)),
-            std::move(inputs),
-            std::move(outputs),
-            std::forward<F>(reference),
-            roundings};
-}
 
 Case matmul(const std::string& name, const MatMul& kernel, const Shape& x, const Shape& w, const Shape& b,
             const Shape& y) {
@@ -281,106 +245,6 @@ void add_dropout(std::vector<Case>& cases, bool large) {
                          }));
 }
 
-// Where the documents of each sample begin, for queries that are the last `t` of `s` tokens; sample b's are cut at
-// other places than sample b + 1's.
-OperandCase documents(std::int64_t b, std::int64_t t, std::int64_t s, std::int64_t length) {
-    OperandCase first{Array({b, t}), Role::tokens};
-    for (std::int64_t i = 0; i < b * t; ++i) {
-        const std::int64_t own = i % t + s - t;
-        first.values[i] = static_cast<double>(std::max<std::int64_t>(0, own - (own + 3 * (i / t)) % length));
-    }
-    return first;
-}
-
-struct AttentionCase {
-    static constexpr std::int64_t kRowShift = 3;
-    std::string name;
-    bool causal;
-    std::int64_t t, s, h, g, d;
-    std::int64_t window = 0;
-    std::int64_t document = 0;  // its length
-    double dropout = 0;
-
-    AttentionForm form() const {
-        AttentionForm form{.scale = 1 / std::sqrt(static_cast<double>(d)),
-                           .causal = causal,
-                           .window = window,
-                           .documents = document > 0};
-        if (dropout > 0) form.dropout = {dropout, RandomStream(5, "probabilities", 2), kRowShift};
-        return form;
-    }
-    // One random word an element of [b h t s], s counted up to a multiple of 64.
-    ref::Kept kept() const {
-        return [*this](std::int64_t b, std::int64_t head, std::int64_t query, std::int64_t key) {
-            if (dropout == 0) return 1.0;
-            const std::int64_t row = ((b + kRowShift) * h + head) * t + query;
-            const auto index = static_cast<std::uint64_t>(row * ((s + 63) / 64 * 64) + key);
-            std::array<std::uint32_t, RandomStream::kBlockWords> words{};
-            RandomStream(5, "probabilities", 2).block(index / words.size(), words);
-            return words[index % words.size()] < dropout * 0x1p32 ? 0.0 : 1 / (1 - dropout);
-        };
-    }
-    ref::Visible visible(const Array* first) const {
-        return [*this, first](std::int64_t b, std::int64_t query, std::int64_t key) {
-            const std::int64_t behind = query + s - t - key;
-            return (!causal || behind >= 0) && (window == 0 || behind < window) &&
-                   (!first || static_cast<double>(key) >= (*first)[b * t + query]);
-        };
-    }
-};
-
-std::vector<AttentionCase> attention_cases(bool large) {
-    if (!large)
-        return {
-            {" causal", true, 5, 5, 4, 4, 4},          {" causal, grouped", true, 3, 4, 8, 4, 2},
-            {" full", false, 4, 6, 4, 2, 3},           {" window", true, 5, 6, 4, 4, 4, 2},
-            {" documents", true, 5, 5, 4, 4, 4, 0, 3}, {" documents, window, keys before", true, 4, 6, 4, 4, 2, 2, 3}};
-    return {{" causal", true, 75, 75, 6, 2, 24},
-            {" full", false, 37, 90, 2, 2, 17},
-            {" causal, keys before", true, 3, 70, 2, 1, 16},
-            {" causal, long", true, 530, 530, 1, 1, 8},
-            {" of one query, window, grouped", true, 1, 201, 6, 2, 20, 130},
-            {" of one query, grouped", true, 1, 201, 6, 2, 20},
-            {" window of one", true, 70, 70, 2, 2, 5, 1},
-            {" window, keys before", true, 90, 170, 2, 1, 24, 37},
-            {" window beyond all keys", true, 67, 67, 2, 1, 9, 1000},
-            {" window, long", true, 600, 600, 1, 1, 4, 70},
-            {" a document a token", true, 70, 70, 2, 2, 16, 0, 1},
-            {" documents", true, 200, 200, 4, 2, 24, 0, 77},
-            {" dropout", true, 40, 90, 2, 1, 24, 0, 0, 0.25},
-            {" documents, long", true, 600, 600, 1, 1, 4, 0, 140},
-            {" documents, window, keys before", true, 130, 190, 2, 1, 33, 50, 66}};
-}
-
-void add_attention(std::vector<Case>& cases, bool large) {
-    const std::int64_t b = large ? 3 : kBatch;
-    for (const AttentionCase& c : attention_cases(large)) {
-        const Shape q{b, c.t, c.h, c.d}, k{b, c.s, c.g, c.d}, l{b, c.h, c.t};
-        const double scale = c.form().scale;
-        std::vector<OperandCase> forward{in(q, "q"), in(k, "k"), in(k, "v")};
-        // lse near its true size, so that probabilities are near theirs.
-        OperandCase lse{normal(l, "lse", std::log(static_cast<double>(c.s)), 0.1), Role::accumulator};
-        std::vector<OperandCase> backward{in(q, "do"), in(q, "q"), in(k, "k"), in(k, "v"), in(q, "o"), lse};
-        if (c.document > 0)
-            for (auto* inputs : {&forward, &backward}) inputs->push_back(documents(b, c.t, c.s, c.document));
-        cases.push_back(make(
-            "attention" + c.name, Attention(c.form()), forward, {out(q), out_sums(l)},
-            [c, scale](const Arrays& a, const Arrays&) {
-                return ref::attention(a[0], a[1], a[2], c.visible(c.document > 0 ? &a[3] : nullptr), scale, c.kept());
-            },
-            16));
-        cases.back().bf16_roundings = 0.5;
-        cases.push_back(make(
-            "attention_backward" + c.name, AttentionBackward(c.form()), backward, {out(q), out(k), out(k)},
-            [c, scale](const Arrays& a, const Arrays&) {
-                const ref::Visible visible = c.visible(c.document > 0 ? &a[6] : nullptr);
-                return ref::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], visible, scale, c.kept());
-            },
-            32));
-        cases.back().bf16_roundings = 1;
-    }
-}
-
 void add_rotary(std::vector<Case>& cases, bool large) {
     const Shape x = large ? Shape{3, 40, 5, 44} : Shape{kBatch, 5, 4, 4};
     cases.push_back(make("rotary", Rotary(10000.0, false, 2), {in(x, "x")}, {out(x)},
@@ -494,17 +358,6 @@ void add_optimizers(std::vector<Case>& cases, bool large) {
         64));
 }
 
-const Case& named(const std::vector<Case>& cases, const std::string& name) {
-    for (const Case& c : cases)
-        if (c.name == name) return c;
-    throw std::logic_error("no case " + name);
-}
-
-template <class K>
-Backward back(K kernel, std::vector<Source> inputs, std::vector<std::size_t> gradient_of) {
-    return {std::make_shared<const K>(std::move(kernel)), std::move(inputs), std::move(gradient_of)};
-}
-
 }  // namespace
 
 std::vector<Case> all_cases(bool large) {
@@ -562,11 +415,7 @@ std::vector<Pair> all_pairs() {
         {named(cases, "cross_entropy"),
          {back(CrossEntropyBackward(0.25, ignore), {dy, input(0), output(1), input(1)}, {0})}},
     };
-    for (const AttentionCase& c : attention_cases(false)) {
-        std::vector<Source> inputs{dy, input(0), input(1), input(2), output(0), output(1)};
-        if (c.document > 0) inputs.push_back(input(3));
-        pairs.push_back({named(cases, "attention" + c.name), {back(AttentionBackward(c.form()), inputs, {0, 1, 2})}});
-    }
+    add_attention_pairs(pairs, cases);
     return pairs;
 }
 

@@ -1,0 +1,124 @@
+// The cases of attention: masks, grouped heads, keys before the queries, documents, dropout.
+#include "case_parts.h"
+#include "kernels/attention.h"
+#include "reference.h"
+
+namespace cleave::kernels::test {
+
+namespace {
+
+namespace ref = reference;
+
+// Where the documents of each sample begin, for queries that are the last `t` of `s` tokens; sample b's are cut at
+// other places than sample b + 1's.
+OperandCase documents(std::int64_t b, std::int64_t t, std::int64_t s, std::int64_t length) {
+    OperandCase first{Array({b, t}), Role::tokens};
+    for (std::int64_t i = 0; i < b * t; ++i) {
+        const std::int64_t own = i % t + s - t;
+        first.values[i] = static_cast<double>(std::max<std::int64_t>(0, own - (own + 3 * (i / t)) % length));
+    }
+    return first;
+}
+
+struct AttentionCase {
+    static constexpr std::int64_t kRowShift = 3;
+    std::string name;
+    bool causal;
+    std::int64_t t, s, h, g, d;
+    std::int64_t window = 0;
+    std::int64_t document = 0;  // its length
+    double dropout = 0;
+
+    AttentionForm form() const {
+        AttentionForm form{.scale = 1 / std::sqrt(static_cast<double>(d)),
+                           .causal = causal,
+                           .window = window,
+                           .documents = document > 0};
+        if (dropout > 0) form.dropout = {dropout, RandomStream(5, "probabilities", 2), kRowShift};
+        return form;
+    }
+    // One random word an element of [b h t s], s counted up to a multiple of 64.
+    ref::Kept kept() const {
+        return [*this](std::int64_t b, std::int64_t head, std::int64_t query, std::int64_t key) {
+            if (dropout == 0) return 1.0;
+            const std::int64_t row = ((b + kRowShift) * h + head) * t + query;
+            const auto index = static_cast<std::uint64_t>(row * ((s + 63) / 64 * 64) + key);
+            std::array<std::uint32_t, RandomStream::kBlockWords> words{};
+            RandomStream(5, "probabilities", 2).block(index / words.size(), words);
+            return words[index % words.size()] < dropout * 0x1p32 ? 0.0 : 1 / (1 - dropout);
+        };
+    }
+    ref::Visible visible(const Array* first) const {
+        return [*this, first](std::int64_t b, std::int64_t query, std::int64_t key) {
+            const std::int64_t behind = query + s - t - key;
+            return (!causal || behind >= 0) && (window == 0 || behind < window) &&
+                   (!first || static_cast<double>(key) >= (*first)[b * t + query]);
+        };
+    }
+};
+
+std::vector<AttentionCase> attention_cases(bool large) {
+    if (!large)
+        return {
+            {" causal", true, 5, 5, 4, 4, 4},          {" causal, grouped", true, 3, 4, 8, 4, 2},
+            {" full", false, 4, 6, 4, 2, 3},           {" window", true, 5, 6, 4, 4, 4, 2},
+            {" documents", true, 5, 5, 4, 4, 4, 0, 3}, {" documents, window, keys before", true, 4, 6, 4, 4, 2, 2, 3}};
+    return {{" causal", true, 75, 75, 6, 2, 24},
+            {" full", false, 37, 90, 2, 2, 17},
+            {" causal, keys before", true, 3, 70, 2, 1, 16},
+            {" causal, long", true, 530, 530, 1, 1, 8},
+            {" of one query, window, grouped", true, 1, 201, 6, 2, 20, 130},
+            {" of one query, grouped", true, 1, 201, 6, 2, 20},
+            {" window of one", true, 70, 70, 2, 2, 5, 1},
+            {" window, keys before", true, 90, 170, 2, 1, 24, 37},
+            {" window beyond all keys", true, 67, 67, 2, 1, 9, 1000},
+            {" window, long", true, 600, 600, 1, 1, 4, 70},
+            {" a document a token", true, 70, 70, 2, 2, 16, 0, 1},
+            {" documents", true, 200, 200, 4, 2, 24, 0, 77},
+            {" dropout", true, 40, 90, 2, 1, 24, 0, 0, 0.25},
+            {" documents, long", true, 600, 600, 1, 1, 4, 0, 140},
+            {" documents, window, keys before", true, 130, 190, 2, 1, 33, 50, 66}};
+}
+
+}  // namespace
+
+void add_attention(std::vector<Case>& cases, bool large) {
+    const std::int64_t b = large ? 3 : kBatch;
+    for (const AttentionCase& c : attention_cases(large)) {
+        const Shape q{b, c.t, c.h, c.d}, k{b, c.s, c.g, c.d}, l{b, c.h, c.t};
+        const double scale = c.form().scale;
+        std::vector<OperandCase> forward{in(q, "q"), in(k, "k"), in(k, "v")};
+        // lse near its true size, so that probabilities are near theirs.
+        OperandCase lse{normal(l, "lse", std::log(static_cast<double>(c.s)), 0.1), Role::accumulator};
+        std::vector<OperandCase> backward{in(q, "do"), in(q, "q"), in(k, "k"), in(k, "v"), in(q, "o"), lse};
+        if (c.document > 0)
+            for (auto* inputs : {&forward, &backward}) inputs->push_back(documents(b, c.t, c.s, c.document));
+        cases.push_back(make(
+            "attention" + c.name, Attention(c.form()), forward, {out(q), out_sums(l)},
+            [c, scale](const Arrays& a, const Arrays&) {
+                return ref::attention(a[0], a[1], a[2], c.visible(c.document > 0 ? &a[3] : nullptr), scale, c.kept());
+            },
+            16));
+        cases.back().bf16_roundings = 0.5;
+        cases.push_back(make(
+            "attention_backward" + c.name, AttentionBackward(c.form()), backward, {out(q), out(k), out(k)},
+            [c, scale](const Arrays& a, const Arrays&) {
+                const ref::Visible visible = c.visible(c.document > 0 ? &a[6] : nullptr);
+                return ref::attention_backward(a[0], a[1], a[2], a[3], a[4], a[5], visible, scale, c.kept());
+            },
+            32));
+        cases.back().bf16_roundings = 1;
+    }
+}
+
+void add_attention_pairs(std::vector<Pair>& pairs, const std::vector<Case>& cases) {
+    const auto input = [](std::size_t i) { return Source{Source::input, i}; };
+    const auto output = [](std::size_t i) { return Source{Source::output, i}; };
+    for (const AttentionCase& c : attention_cases(false)) {
+        std::vector<Source> inputs{{Source::gradient, 0}, input(0), input(1), input(2), output(0), output(1)};
+        if (c.document > 0) inputs.push_back(input(3));
+        pairs.push_back({named(cases, "attention" + c.name), {back(AttentionBackward(c.form()), inputs, {0, 1, 2})}});
+    }
+}
+
+}  // namespace cleave::kernels::test
