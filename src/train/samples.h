@@ -13,7 +13,7 @@ struct Samples {
     std::vector<std::int32_t> tokens;
     std::vector<std::int32_t> labels;  // kIgnoredLabel: masked
     // The first token of its row that each one sees, that of its document or of the row; empty: of the row.
-    std::vector<std::int32_t> first_visible;
+    std::vector<std::int32_t> first_visible = {};
 
     // Of samples for the virtual engine, which reads none, only the number of tokens is known: the lists are empty.
     std::int64_t tokens_counted = 0;

@@ -51,7 +51,7 @@ TEST_F(SlowMachineTest, RanksAndThreadsFollowTheAffinityMaskAndTheEnvironment) {
                 HasSubstr("3 threads each (OMP_NUM_THREADS)"));
     const Result one =
         shell("core=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//'); taskset -c $core " + short_run("one", ""));
-    EXPECT_THAT(one.err, AllOf(HasSubstr("] 1 ranks ("), HasSubstr("1 thread each")));
+    EXPECT_THAT(one.err, AllOf(HasSubstr("] 1 rank ("), HasSubstr("1 thread each")));
 }
 
 TEST_F(SlowMachineTest, ARunThatDoesNotFitIntoMemoryIsRefusedAtOnceAndPlannedDry) {
