@@ -2,26 +2,16 @@
 // arena's extent where they were.
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "allocations.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
+#include "resident.h"
 #include "train/dry_run.h"
 #include "train/step.h"
 
 namespace cleave::test {
 namespace {
-
-std::int64_t resident_bytes() {
-    std::ifstream file("/proc/self/statm");
-    std::int64_t size = 0;
-    std::int64_t resident = 0;
-    file >> size >> resident;
-    return resident * sysconf(_SC_PAGE_SIZE);
-}
 
 struct Held {
     std::int64_t resident = 0;

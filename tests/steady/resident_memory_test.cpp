@@ -4,25 +4,15 @@
 // The base is the resident set when all ranks have their engine and nothing else: program, libraries, threads, reserved
 // but untouched arenas. Beyond it stand the arenas' pages and, inside the 5 %, what oneDNN keeps for its primitives.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <fstream>
 
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
+#include "resident.h"
 #include "train/dry_run.h"
 #include "train/step.h"
 
 namespace cleave::test {
 namespace {
-
-std::int64_t resident_bytes() {
-    std::ifstream file("/proc/self/statm");
-    std::int64_t size = 0;
-    std::int64_t resident = 0;
-    file >> size >> resident;
-    return resident * sysconf(_SC_PAGE_SIZE);
-}
 
 class SlowResidentMemory : public testing::TestWithParam<int> {};
 
