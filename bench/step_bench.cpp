@@ -4,9 +4,10 @@
 //   step_bench [MODEL|RUN.toml]   f32 and bf16, 1 rank with a thread for each core and 2 ranks that share the cores
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "config/models.h"
 #include "train/job_check.h"
@@ -31,7 +32,7 @@ int run(int argc, char** argv) {
     throw_problems(file.problems);
     Job job = file.job;
     if (job.model.vocabulary == 0) job.model.vocabulary = kVocabulary;
-    const int cores = static_cast<int>(std::max(2U, std::thread::hardware_concurrency()));
+    const int cores = std::max(2, available_cores());
     fmt::print("{}, {} cores; medians of {} rounds\n", processor(), cores, kRounds);
     fmt::print("{:>6} {:>6} {:>8} {:>10} {:>12} {:>16} {:>24}\n", "dtype", "ranks", "threads", "step ms", "products ms",
                "roofline ratio", "speed (f32, 1 rank = 1)");

@@ -18,7 +18,7 @@ enum ExitCode : int {
     kExitNo = 1,           // the answer is no: verify differs, the loss is not finite, nothing fits
     kExitUserError = 2,    // see UserError
     kExitRankFailure = 3,  // see RankFailure
-    kExitStopped = 130,    // stopped by the user, checkpoint written
+    kExitStopped = 130,    // stopped by a signal, checkpoint written; by a second one: at once, without
 };
 
 // `text` with its control characters written out (\x00, \x1b), but line breaks and tabs: what a message quotes may hold

@@ -41,7 +41,7 @@ struct Job {
         DType dtype = DType::f32;
         double lr = 1e-3;
         double min_lr = 1e-4;
-        std::int64_t warmup_steps = 100;
+        std::int64_t warmup_steps = 100;  // where it is not set, at most a tenth of the steps
         LrSchedule lr_schedule = LrSchedule::cosine;
         std::int64_t decay_steps = 0;  // wsd: length of the decay at the end; 0 = a tenth of the steps
         std::int64_t ramp_batch = 0;   // sequences in the first step's batch; 0 = train.batch from the start
