@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 #include <string_view>
 
 #include "base/error.h"
@@ -11,9 +13,15 @@
 namespace cleave {
 namespace {
 
+// A request may come as two signals: timeout(1) signals its child and then its whole group, a closed terminal the shell
+// and then its job. So soon after the first no second wish is meant.
+constexpr std::int64_t kOneRequestNs = 100'000'000;
+
 std::atomic<bool> stopping = false;
+std::atomic<std::int64_t> stopping_since_ns = 0;
 std::atomic<bool> with_notice = true;
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free,
+              "a signal handler may touch it");
 
 // Only what POSIX allows in a signal handler.
 void say(std::string_view notice) {
@@ -21,11 +29,20 @@ void say(std::string_view notice) {
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, notice.data(), notice.size());
 }
 
+std::int64_t now_ns() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
 void on_signal(int) {
-    if (stopping.exchange(true)) {
+    if (stopping.load()) {
+        if (now_ns() - stopping_since_ns.load() < kOneRequestNs) return;
         say("\nstopped at once, without a checkpoint; --resume goes on from an older one, if there is one\n");
         ::_exit(kExitStopped);
     }
+    stopping_since_ns = now_ns();
+    stopping = true;
     say("\nstopping after this step, with a checkpoint (once more: stop at once, without one)\n");
 }
 

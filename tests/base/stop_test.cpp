@@ -41,9 +41,21 @@ TEST(Stop, TheFirstSignalIsARequest) {
 TEST(Stop, TheSecondSignalEndsTheProcess) {
     EXPECT_EQ(exit_code_of([] {
                   std::raise(SIGINT);
+                  ::usleep(150'000);
                   std::raise(SIGTERM);
               }),
               130);
+}
+
+// timeout(1) signals its child and at once its group, with the child in it.
+TEST(Stop, SignalsAtOnceAreOneRequest) {
+    EXPECT_EQ(exit_code_of([] {
+                  std::raise(SIGTERM);
+                  std::raise(SIGTERM);
+                  std::raise(SIGHUP);
+                  ::_exit(stop_requested() ? 0 : 1);
+              }),
+              0);
 }
 
 TEST(Stop, UnderNohupAClosedTerminalStopsNothing) {
