@@ -53,8 +53,8 @@ InprocWorld::InprocWorld(int size)
       // Waking a sleeper costs several microseconds, so a waiting rank looks for a while: with a core of its own
       // between pauses, otherwise giving the core to the others each time.
       looks_(core_each_ ? 2000 : 50) {
-    for (int r = 0; r < size; ++r)
-        traffic_.emplace_back(new std::atomic<std::int64_t>[static_cast<std::size_t>(kOperations * size * size)]());
+    moved_.reserve(ranks_.size());
+    for (int r = 0; r < size; ++r) moved_.emplace_back(kOperations * ranks_.size());
     std::vector<int> all(static_cast<std::size_t>(size));
     std::iota(all.begin(), all.end(), 0);
     whole_ = std::make_shared<InprocGroupState>(all);
@@ -167,21 +167,22 @@ std::string InprocWorld::status(int rank) const {
 
 void InprocWorld::count(int rank, Operation operation, int from, int to, std::int64_t bytes) {
     if (from == to) return;
-    auto& cell = traffic_[static_cast<std::size_t>(rank)][traffic_cell(operation, from, to)];
-    cell.store(cell.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+    const auto add = [bytes](std::atomic<std::int64_t>& sum) {
+        sum.store(sum.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+    };
+    Moved& moved = moved_[static_cast<std::size_t>(rank)];
+    add(moved.sent[cell(operation, from)]);
+    add(moved.received[cell(operation, to)]);
 }
 
 Stats InprocWorld::traffic(int rank) const {
     Stats stats;
-    for (const Traffic& mover : traffic_)
-        for (int o = 0; o < kOperations; ++o)
-            for (int r = 0; r < size(); ++r) {
-                const auto operation = static_cast<Operation>(o);
-                stats.sent[static_cast<std::size_t>(o)] +=
-                    mover[traffic_cell(operation, rank, r)].load(std::memory_order_relaxed);
-                stats.received[static_cast<std::size_t>(o)] +=
-                    mover[traffic_cell(operation, r, rank)].load(std::memory_order_relaxed);
-            }
+    for (const Moved& mover : moved_)
+        for (std::size_t o = 0; o < kOperations; ++o) {
+            const std::size_t at = cell(static_cast<Operation>(o), rank);
+            stats.sent[o] += mover.sent[at].load(std::memory_order_relaxed);
+            stats.received[o] += mover.received[at].load(std::memory_order_relaxed);
+        }
     return stats;
 }
 

@@ -102,14 +102,19 @@ class InprocWorld {
     const RankState& state(int rank) const { return ranks_[static_cast<std::size_t>(rank)]; }
 
     std::vector<RankState> ranks_;
-    // [mover], then [operation][from][to]: each written by its mover alone.
-    using Traffic = std::unique_ptr<std::atomic<std::int64_t>[]>;
-    std::size_t traffic_cell(Operation operation, int from, int to) const {
-        const auto ranks = ranks_.size();
-        return (static_cast<std::size_t>(operation) * ranks + static_cast<std::size_t>(from)) * ranks +
-               static_cast<std::size_t>(to);
+    // Bytes by what was done and whose they are: [operation][rank].
+    using Bytes = std::vector<std::atomic<std::int64_t>>;
+    std::size_t cell(Operation operation, int rank) const {
+        return static_cast<std::size_t>(operation) * ranks_.size() + static_cast<std::size_t>(rank);
     }
-    std::vector<Traffic> traffic_;
+    // What one rank has moved: written by it alone, read by all. Spare cells keep ranks out of each other's cache
+    // lines.
+    struct Moved {
+        static constexpr std::size_t kSpare = 8;
+        explicit Moved(std::size_t cells) : sent(cells + kSpare), received(cells + kSpare) {}
+        Bytes sent, received;
+    };
+    std::vector<Moved> moved_;  // [mover]
     std::int64_t cache_bytes_;
     std::int64_t small_bytes_;
     bool core_each_;
