@@ -135,14 +135,23 @@ class Reader {
         problems_.push_back(
             {std::numeric_limits<std::size_t>::max(), fmt::format("--set {}: {}", shortened(set), problem)});
     }
-    // A run file is UTF-8: the effective one could not say what these do.
+    bool is_path(const Key& key) {
+        const auto* field = std::get_if<std::string*>(&key.field);
+        const auto files = files_of(job_);
+        return field != nullptr &&
+               (*field == &job_.run.folder || std::find(files.begin(), files.end(), *field) != files.end());
+    }
+    // A run file is UTF-8: the effective one could not say what others do. The system would read a path up to its NUL:
+    // another file.
     void check_texts() {
         for (const Key& key : keys_) {
             const Value value = value_of(key);
             const auto* text = std::get_if<std::string>(&value);
-            if (text == nullptr || is_utf8(*text)) continue;
-            const std::string problem =
-                fmt::format("{}: found {}; accepted: a text in UTF-8", key.name, value_text(value));
+            if (text == nullptr) continue;
+            const bool cut = is_path(key) && text->find('\0') != text->npos;
+            if (is_utf8(*text) && !cut) continue;
+            const std::string problem = fmt::format("{}: found {}; accepted: {}", key.name, value_text(value),
+                                                    cut ? "a path, which holds no NUL" : "a text in UTF-8");
             problems_.push_back({std::numeric_limits<std::size_t>::max(), with_place(places_, problem)});
             refused_.insert(std::string(key.name));
         }

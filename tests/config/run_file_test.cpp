@@ -60,6 +60,14 @@ TEST(RunFile, IsAFileOfAPersonsSizeAndDepth) {
     EXPECT_LT(problems.front().size(), 600U);
 }
 
+// The system would take "out/a", which may be somebody's file.
+TEST(RunFile, APathWithANulIsRefused) {
+    for (const std::string key : {"run.folder", "data.path", "data.mask", "data.tokenizer_file", "model.weights"})
+        EXPECT_THAT(parse("", {key + "=\"out/a\\u0000b\""}).problems,
+                    ElementsAre(AllOf(HasSubstr("--set " + key + ": found"), HasSubstr("holds no NUL"))));
+    EXPECT_THAT(parse("", {"sample.prompt=\"a\\u0000b\""}).problems, IsEmpty());
+}
+
 TEST(RunFile, ATextThatIsNotUtf8IsRefused) {
     const RunFile file = parse("", {"data.path=a\xFF"
                                     "b.txt"});
