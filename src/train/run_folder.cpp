@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <iterator>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -51,6 +53,13 @@ void create_folder(const fs::path& path, std::vector<fs::path>& created) {
     create_folder(path.parent_path(), created);
     if (fs::create_directory(path, problem)) created.push_back(path);
     if (problem) throw UserError("cannot create the folder {}: {}", path.string(), problem.message());
+}
+
+// What cannot be written is told before the run, not when its first checkpoint is lost.
+void check_writable(const fs::path& folder) {
+    if (::euidaccess(folder.c_str(), W_OK | X_OK) != 0)
+        throw UserError("cannot write into the folder {}: {}; accepted: a run.folder that this user may write to",
+                        folder.string(), std::generic_category().message(errno));
 }
 
 // The steps of its checkpoints, rising.
@@ -161,7 +170,9 @@ void RunFolder::lock() {
 }
 
 void RunFolder::begin(const std::string& config_text, std::string_view tokenizer_text) {
+    check_writable(path_);
     create_folder(checkpoints(), created_);
+    check_writable(checkpoints());
     if (mode_ == Mode::overwrite) remove_run();
     remove_unfinished();
     write_file(config(), config_text);

@@ -2,6 +2,9 @@
 #include "train/run_folder.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/scratch.h"
 #include "train/checkpoint_file.h"
@@ -127,6 +130,27 @@ TEST_F(RunFolderTest, ResumingKeepsTheRunAndClearsWhatAKilledOneHadNotFinished) 
     EXPECT_TRUE(has("checkpoints/step_000000007.ckpt"));
     EXPECT_FALSE(has("loss.svg.12-3.tmp"));
     EXPECT_FALSE(has("checkpoints/step_000000008.ckpt.12-4.tmp"));
+}
+
+// In a child process, as a user who may not write everywhere.
+TEST_F(RunFolderTest, AFolderThatCannotBeWrittenIsToldBeforeTheRun) {
+    put("config.toml", "[model]\n[train]\n");
+    put("checkpoints/step_000000007.ckpt");
+    for (const fs::path& folder : {scratch_.path(), scratch_ / "a", path(), path() / "checkpoints"})
+        ASSERT_EQ(::chmod(folder.c_str(), folder.filename() == "checkpoints" ? 0555 : 0777), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        if (::geteuid() == 0 && ::setuid(65534) != 0) ::_exit(1);
+        RunFolder folder(path(), Mode::overwrite);
+        const std::string refused = user_error([&] { folder.begin("x", ""); });
+        ::_exit(refused.find("checkpoints: Permission denied; accepted: a run.folder") == refused.npos ? 2 : 0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    ::chmod((path() / "checkpoints").c_str(), 0777);
+    EXPECT_TRUE(has("checkpoints/step_000000007.ckpt"));
+    EXPECT_EQ(read_all(path() / "config.toml"), "[model]\n[train]\n");
 }
 
 TEST_F(RunFolderTest, ARunThatNeverBeganLeavesNothing) {
