@@ -11,9 +11,11 @@
 #include "comm/launch.h"
 #include "config/models.h"
 #include "engine/cpu_engine.h"
+#include "train/dataset.h"
 #include "train/dry_run_report.h"
 #include "train/job_check.h"
 #include "train/memory_check.h"
+#include "train/weights_source.h"
 
 namespace cleave::cli {
 namespace {
@@ -145,8 +147,16 @@ int ranks_of(const BenchStepOptions& options) {
     return processes;
 }
 
+// As training has it, where the run names a text: a step needs none.
+void adopt_vocabulary(Job& job) {
+    if (job.model.vocabulary == 0 && data_problems(job.data).empty())
+        job.model.vocabulary = Dataset::open(job.data, std::nullopt).tokenizer().vocabulary();
+}
+
 Job checked_job(const BenchStepOptions& options, int ranks) {
     RunFile file = read_model_or_run_file(options.model, options.sets);
+    file.add(adopt_model(file.job, [&](std::string_view key) { return file.places.contains(key); }));
+    adopt_vocabulary(file.job);
     file.add(check_without_text(file.job, ranks));
     throw_problems(file.problems);
     return file.job;

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "cli/bench_matmul.h"
 #include "cli/bench_step.h"
+#include "support/scratch.h"
 
 namespace cleave::cli {
 namespace {
@@ -177,11 +178,31 @@ TEST(BenchStep, JsonNumbersFollowTheirFormulas) {
     EXPECT_GT(products, 0);
 }
 
+// The run of `cleave init --data any.txt` counts the tokens of its text, and its weights say how large the model is.
+TEST(BenchStep, MeasuresTheModelThatTheRunWouldTrain) {
+    BenchStepOptions options = small_step();
+    options.json = true;
+    options.sets = {"train.batch=2"};
+    const auto parameters = [&] {
+        const Json json = Json::parse(printed([&](std::FILE* file) { return bench_step(options, file); }), "bench");
+        return *json.find("parameters")->integer();
+    };
+    const std::int64_t of_text = parameters();
+    options.sets.emplace_back("model.vocabulary=1000");
+    EXPECT_LT(of_text, parameters());
+    const ScratchFolder folder;
+    options.model = (folder / "run.toml").string();  // as the weights' config.json says: 2 layers, width 24, ...
+    write_all(options.model, "[model]\nweights = \"" CLEAVE_SOURCE "/tests/golden/models/gpt2\"\n");
+    options.sets = {"train.batch=2"};
+    const std::int64_t block = 2 * 2 * 24 + (24 * 72 + 72) + (24 * 24 + 24) + (24 * 40 + 40) + (40 * 24 + 24);
+    EXPECT_EQ(parameters(), (47 + 20) * 24 + 2 * block + 2 * 24);
+}
+
 TEST(BenchStep, RefusesAModelWithoutVocabularyAndTellsAllProblemsAtOnce) {
     BenchStepOptions options = small_step();
-    options.sets = {"train.batch=0"};
+    options.sets = {"data.path=", "train.batch=0"};
     EXPECT_THROW(bench_step(options, stdout), UserError);
-    options.sets = {"model.heads=3", "train.batch=3"};
+    options.sets = {"data.path=", "model.heads=3", "train.batch=3"};
     options.ranks = 2;
     try {
         bench_step(options, stdout);
