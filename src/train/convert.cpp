@@ -108,6 +108,7 @@ fs::path folder_of(const WeightsSource& source) {
 void check_destination(const WeightsSource& source, const ConvertOptions& options) {
     const fs::path to = options.destination;
     std::error_code none;
+    if (to.empty()) throw UserError("DESTINATION: found ''; accepted: a folder, empty or to be created");
     if (!fs::exists(to, none)) return;
     if (!fs::is_directory(to, none))
         throw UserError("DESTINATION: '{}' is a file; accepted: a folder, empty or to be created", to.string());

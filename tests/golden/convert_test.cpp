@@ -126,6 +126,9 @@ TEST_F(ConvertTest, FoldersThatExistAreNotTouched) {
     EXPECT_THAT(user_error([&] { convert(folder_ / "run", "out"); }), HasSubstr("--overwrite"));
     EXPECT_THAT(user_error([&] { convert(folder_ / "nowhere", "out2"); }), HasSubstr("nowhere"));
     EXPECT_THAT(user_error([&] { convert(golden("."), "out2"); }), HasSubstr("neither a checkpoint"));
+    ConvertOptions unnamed;
+    unnamed.source = golden("qwen3").string();
+    EXPECT_THAT(user_error([&] { run_conversion(unnamed); }), HasSubstr("DESTINATION: found ''"));
     EXPECT_THAT(user_error([&] { convert(golden("qwen3"), "out2", DType::bf16); }), HasSubstr("--dtype"));
 }
 
