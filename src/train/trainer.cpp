@@ -49,7 +49,7 @@ void report(const SharedRun& run, bool json) {
     }
     if (r.stopped) {
         print(fmt::format("stopped after step {} of {}; --resume goes on from {}\n", r.steps, run.job.train.steps,
-                          run.folder->checkpoint(r.steps).string()));
+                          printable(run.folder->checkpoint(r.steps).string())));
         return;
     }
     print(fmt::format("\n{}\n\n", r.sample));
@@ -57,7 +57,7 @@ void report(const SharedRun& run, bool json) {
                       counted(r.steps, "step"), what_was_trained(r)));
     const bool cached = std::filesystem::exists(run.folder->tokens());
     print(fmt::format("{}: config.toml, metrics.jsonl, loss.svg, sample.txt, checkpoints/{}\n",
-                      run.folder->path().string(), cached ? ", tokens.bin (a cache, may go)" : ""));
+                      printable(run.folder->path().string()), cached ? ", tokens.bin (a cache, may go)" : ""));
 }
 
 std::string checksum_text(std::uint64_t checksum) {

@@ -36,6 +36,13 @@ std::string count_text(double count) {
     return fmt::format("{:.0f}", count);
 }
 
+// What was not finite; where the loss is not, there is no gradient norm.
+std::string nonfinite_text(const StepResult& result) {
+    const std::string loss = fmt::format("loss {}", real_text(result.loss));
+    return std::isfinite(result.loss) ? fmt::format("{}, gradient norm {}", loss, real_text(result.gradient_norm))
+                                      : loss;
+}
+
 // The part of all weights from which on lost values are worth a warning.
 constexpr double kMuchUnderflow = 0.1;
 
@@ -156,8 +163,8 @@ void TrainingRun::train_step(std::int64_t step) {
     line.set("tokens_per_s", static_cast<double>(tokens) / elapsed).set("step_time_s", elapsed);
     metrics_->append(line);
     if (result.skipped)
-        log_warning("step {}: loss {}, gradient norm {}: skipped by all ranks, nothing was updated ({} so far)", step,
-                    real_text(result.loss), real_text(result.gradient_norm), step_.skipped_steps());
+        log_warning("step {}: {}: skipped by all ranks, nothing was updated ({} so far)", step, nonfinite_text(result),
+                    step_.skipped_steps());
     else
         show(step, result, rate);
 }

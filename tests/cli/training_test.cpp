@@ -11,6 +11,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class SlowResumeTest : public SlowTrainingTest,
                        public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
@@ -90,12 +91,13 @@ TEST_F(SlowTrainingTest, SamplesDoNotDependOnRanksAccumulationOrResuming) {
 
 TEST_F(SlowTrainingTest, ASecondCtrlCStopsAtOnceAndLeavesARunToResume) {
     // Long steps, a checkpoint after each: when the second is there, the third step begins, and the signals come in it.
-    const Words slow{"--set", "train.batch=512", "--set", "model.width=128", "--set", "train.checkpoint_every=1"};
+    const Words slow{"--set", "train.batch=1024", "--set", "model.width=128", "--set", "train.checkpoint_every=1"};
     Program program(folder_.path(), train("run", slow), Program::Limits());
     const auto second = folder_ / "run" / "checkpoints" / "step_000000002.ckpt";
     ASSERT_TRUE(program.wait_until([&] { return std::filesystem::exists(second); }));
     program.signal(SIGINT);
     ASSERT_TRUE(program.wait_until([&] { return program.says("stopping after this step, with a checkpoint"); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // not the same request said twice
     program.signal(SIGINT);
     const Result result = program.wait();
     EXPECT_EQ(result.exit_code, 130);
@@ -146,6 +148,25 @@ TEST_F(SlowTrainingTest, ALossThatIsNotFiniteStopsEveryRankAndNamesTheStepAndThe
     EXPECT_THAT(result.err, AllOf(HasSubstr("step " + std::to_string(done + 1) + ": the "), HasSubstr("nan"),
                                   HasSubstr(checkpoint("run").string() + " stays")));
     EXPECT_EQ(*CheckpointFile(checkpoint("run")).metadata().find("step")->integer(), done);
+}
+
+TEST_F(SlowTrainingTest, ASkippedStepSaysWhatWasNotFinite) {
+    const Result result = run(train("run", {"--set", "train.optimizer=sgd", "--set", "train.lr=1e10", "--set",
+                                            "train.clip=0", "--set", "train.skip_nonfinite=2"}));
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("loss nan: skipped by all ranks"), Not(HasSubstr("gradient norm 0"))));
+}
+
+// timeout(1) signals its child and at once its group, with the child in it.
+TEST_F(SlowTrainingTest, SignalsAtOnceAreOneRequest) {
+    Program program(folder_.path(), train("run", {"--set", "train.steps=1000000"}), Program::Limits());
+    ASSERT_TRUE(program.wait_until([&] { return lines("run") >= 3; }));
+    program.signal(SIGTERM);
+    program.signal(SIGHUP);
+    const Result result = program.wait();
+    EXPECT_EQ(result.exit_code, 130) << result.err;
+    EXPECT_THAT(result.err, Not(HasSubstr("stopped at once")));
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / "checkpoints" / "latest"));
 }
 
 TEST_F(SlowTrainingTest, AFullDiskLeavesTheOlderCheckpointToResumeFrom) {
