@@ -9,6 +9,7 @@
 #include "cli/bench_matmul.h"
 #include "cli/bench_step.h"
 #include "cli/command.h"
+#include "cli/ranks_option.h"
 #include "train/job_check.h"
 
 namespace cleave::cli {
@@ -184,7 +185,7 @@ class BenchCommand : public Command {
         set("train.batch", batch_);
         set("model.context", context_);
         options.sets.insert(options.sets.end(), sets_.begin(), sets_.end());
-        if (ranks_ != kUnset) options.ranks = static_cast<int>(ranks_);
+        if (ranks_ != kUnset) options.ranks = running_ranks();
         if (iterations_ != kUnset) options.rounds = static_cast<int>(iterations_);
         if (warmup_ != kUnset) options.warmup = static_cast<int>(warmup_);
         options.json = json;
@@ -222,11 +223,17 @@ class BenchCommand : public Command {
         return problem == std::errc() && end == text.data() + text.size() && extent >= 1 && extent <= kMostExtent;
     }
 
+    int running_ranks() const {
+        const int ranks = static_cast<int>(ranks_);
+        check_threads(ranks, "--ranks");
+        return ranks;
+    }
+
     int run_collective(const std::vector<std::string>& problems) {
         BenchOptions options;
         options.op = measured_operation(operation_);
         throw_problems(problems);
-        if (ranks_ != kUnset) options.ranks = static_cast<int>(ranks_);
+        if (ranks_ != kUnset) options.ranks = explain_ ? static_cast<int>(ranks_) : running_ranks();
         if (!transport_.empty()) options.transport = comm::transport_from(transport_);
         if (!algorithm_.empty()) options.algorithm = comm::algorithm_from(algorithm_);
         if (!dtype_.empty()) options.dtype = dtype_from(dtype_);

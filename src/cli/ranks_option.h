@@ -23,16 +23,16 @@ inline int chosen_ranks(std::int64_t asked, int standard) {
     return processes;
 }
 
-// Threads of one process are this many ranks at most: beyond, memory for what they share grows with the square.
-inline constexpr int kMostThreads = 1024;
+// Threads of one process are this many ranks at most: each holds the programs of its collectives, of as many moves as
+// the square of the ranks, together 2 GB here (and 140 GB with 1024 ranks).
+inline constexpr int kMostThreads = 256;
 
 // `named`: what asked for them.
 inline void check_threads(int ranks, std::string_view named) {
     if (!comm::under_mpirun() && ranks > kMostThreads)
         throw UserError(
             "{}: found {}, but each rank is a thread of this process; accepted: from 1 to {}, or mpirun, whose "
-            "processes "
-            "are the ranks",
+            "processes are the ranks",
             named, ranks, kMostThreads);
 }
 

@@ -182,6 +182,7 @@ TEST(BenchStep, JsonNumbersFollowTheirFormulas) {
 TEST(BenchStep, MeasuresTheModelThatTheRunWouldTrain) {
     BenchStepOptions options = small_step();
     options.json = true;
+    options.rounds = 1;
     options.sets = {"train.batch=2"};
     const auto parameters = [&] {
         const Json json = Json::parse(printed([&](std::FILE* file) { return bench_step(options, file); }), "bench");

@@ -84,8 +84,9 @@ TEST_F(CliTest, WrongCommandLinesAreUserErrorsWithAHint) {
     EXPECT_THAT(refused("train x.toml --ranks"), HasSubstr("--ranks needs a value"));
     EXPECT_THAT(refused("train x.toml --ranks 1 --ranks 2"), HasSubstr("--ranks is given more than once"));
     EXPECT_THAT(refused("train runs/tiny.toml --ranks 100000 --set train.batch=100000"),
-                AllOf(HasSubstr("--ranks: found 100000"), HasSubstr("accepted: from 1 to 1024")));
-    EXPECT_THAT(refused("eval nowhere --ranks 1025"), HasSubstr("--ranks: found 1025"));
+                AllOf(HasSubstr("--ranks: found 100000"), HasSubstr("accepted: from 1 to 256")));
+    for (const char* command : {"eval nowhere", "bench all_reduce", "bench step runs/tiny.toml"})
+        EXPECT_THAT(refused(std::string(command) + " --ranks 257"), HasSubstr("--ranks: found 257")) << command;
     for (const char* temperature :
          {"generate x --temperature 1e17", "train runs/tiny.toml --set sample.temperature=1e17"})
         EXPECT_THAT(refused(temperature), HasSubstr("accepted: a number from 0 to 1e+16"));
