@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "train/spelt_out.h"
 
 namespace cleave {
 namespace {
@@ -332,11 +333,16 @@ ResumeDifferences resume_differences(const Job& saved, const Job& now) {
     Job after = now;
     const auto old_keys = keys_of(before);
     const auto new_keys = keys_of(after);
+    Job before_in_full = spelt_out(saved);
+    Job after_in_full = spelt_out(now);
+    const auto old_in_full = keys_of(before_in_full);
+    const auto new_in_full = keys_of(after_in_full);
     ResumeDifferences differences;
     for (std::size_t i = 0; i < old_keys.size(); ++i) {
         const Value was = value_of(old_keys[i]);
         const Value is = value_of(new_keys[i]);
-        if (was == is || new_keys[i].on_resume == OnResume::accept) continue;
+        const bool same = was == is || value_of(old_in_full[i]) == value_of(new_in_full[i]);
+        if (same || new_keys[i].on_resume == OnResume::accept) continue;
         if (new_keys[i].on_resume == OnResume::refuse)
             differences.refused.push_back(fmt::format(
                 "{}: found {}, but the checkpoint to resume from has {}; accepted: {}, or --overwrite instead of "

@@ -9,6 +9,7 @@
 #include "train/job_keys.h"
 #include "train/run_folder.h"
 #include "train/safetensors_values.h"
+#include "train/spelt_out.h"
 
 namespace cleave {
 
@@ -171,16 +172,6 @@ bool says_nothing(const Key& key) {
                                                             "model.positions", "model.vocabulary"};
     return value_of(key) == Value(std::int64_t{0}) &&
            std::find(kAutomatic.begin(), kAutomatic.end(), key.name) != kAutomatic.end();
-}
-
-// With the numbers for which 0 stands.
-Job spelt_out(Job job) {
-    ModelConfig& m = job.model;
-    const ModelConfig before = m;
-    m.kv_heads = before.key_value_heads();
-    m.head_width = before.head_channels();
-    m.mlp_width = before.hidden_mlp();
-    return job;
 }
 
 }  // namespace

@@ -206,5 +206,18 @@ TEST(ResumeDifferences, TellWhatMayChange) {
     EXPECT_THAT(differences.announced, ElementsAre("train.lr: 0.001 in the checkpoint, 0.002 now"));
 }
 
+// A run may be resumed with what its zeros stood for.
+TEST(JobKeys, AResumedRunMaySpellOutWhatZeroStandsFor) {
+    Job now;
+    now.model.kv_heads = now.model.heads;
+    now.model.head_width = now.model.width / now.model.heads;
+    now.model.mlp_width = 4 * now.model.width;
+    now.model.positions = now.model.context;
+    EXPECT_THAT(resume_differences(Job(), now).refused, ElementsAre());
+    EXPECT_THAT(resume_differences(now, Job()).refused, ElementsAre());
+    ++now.model.positions;
+    EXPECT_THAT(resume_differences(Job(), now).refused, ElementsAre(HasSubstr("model.positions: found 65")));
+}
+
 }  // namespace
 }  // namespace cleave
