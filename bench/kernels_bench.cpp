@@ -166,6 +166,6 @@ int main(int count, char** words) {
         memory_bound(t, 384, 128);
         memory_bound(t, 384, 512);
         memory_bound(t, 4096, 768);
-        memory_bound(t, 8192, 2048);
+        memory_bound(t, 16384, 2048);
     }
 }

@@ -70,7 +70,7 @@ TEST_F(LogTest, EveryLineOfATextHasTheHead) {
 
 TEST_F(LogTest, WhatIsQuotedActsOnNoTerminal) {
     Log log(options(0, std::chrono::milliseconds(0)));
-    log.line(LogLevel::info, std::string_view("a\x1b[2Jb\r\0c\td", 10));
+    log.line(LogLevel::info, std::string_view("a\x1b[2Jb\r\0c\td", 11));
     log.progress("\x1b]0;title\x07");
     EXPECT_THAT(lines(), ElementsAre(testing::EndsWith("] a\\x1b[2Jb\\x0d\\x00c\td"), "\\x1b]0;title\\x07"));
 }

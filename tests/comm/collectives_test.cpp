@@ -1,6 +1,5 @@
 // The collectives by their definitions, in small exact cases; dtypes_test.cpp has every dtype and reduction.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "ranks.h"
@@ -9,11 +8,6 @@ namespace cleave::comm::test {
 namespace {
 
 using Floats = std::vector<float>;
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 
 Floats counting(int n, float first) {
     Floats v(static_cast<std::size_t>(n));
