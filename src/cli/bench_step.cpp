@@ -61,8 +61,8 @@ void print_summary(const Job& job, const StepMeasurement& m, std::FILE* out) {
                m.step_seconds.size());
     fmt::print(out, "tokens / s       {:.1f}\n", tokens_per_s(m));
     fmt::print(out, "products alone   {:.4f} s at {} rates below\n", m.product_seconds, product_library(job));
-    fmt::print(out, "roofline ratio   {:.3f} (median of {} rounds) = {}\n", m.roofline_ratio(), m.ratios.size(),
-               wrapped(kRatioFormula, "                 ", kTextColumns));
+    fmt::print(out, "roofline ratio   {:.3f} (median of {} rounds) =\n                 {}\n", m.roofline_ratio(),
+               m.ratios.size(), wrapped(kRatioFormula, "                 ", kTextColumns));
     fmt::print(out, "peak memory      {:.1f} MB a rank; the arena extends over {:.1f} MB\n",
                static_cast<double>(total_of(m.peak_bytes)) / 1e6, static_cast<double>(m.arena_bytes) / 1e6);
 }

@@ -81,11 +81,11 @@ TEST_F(SlowEvalTest, DocumentsThatTrainingToldApartDoNotSeeEachOther) {
     EXPECT_GT(eval.find("documents")->number(), 10);
     EXPECT_THAT(cleave({"eval", folder("run")}).out, HasSubstr("documents that do not see each other"));
 
-    // Each document by itself, in a file of its own, is the judge: their labels and losses add up to those of the
-    // whole.
+    // Each document by itself (both together fill no window), in a file of its own, is the judge: their labels and
+    // losses add up to those of the whole.
     double sum = 0, labels = 0;
     std::string whole;
-    for (const char* line : {"First Citizen:\n", "Speak, speak.\n", "We know't, we know't.\n"}) {
+    for (const char* line : {"First Citizen:\n", "Speak, speak.\n"}) {
         whole += line;
         write_all(folder_ / "one.txt", line);
         const Json one = json({"eval", folder("run"), "--data", folder("one.txt")});
