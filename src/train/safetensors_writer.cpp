@@ -36,9 +36,9 @@ bool is_weights_name(std::string_view name) {
 std::string SafetensorsWriter::header(std::span<const Item> items) const {
     // "format" says to Transformers that the tensors are laid out as PyTorch's.
     Json metadata{{"format", "pt"}};
-    for (const auto& [alias, name] : aliases_)
-        if (std::any_of(items.begin(), items.end(), [&](const Item& item) { return item.name == name; }))
-            metadata.set(alias, name);
+    for (const auto& alias : aliases_)
+        if (std::any_of(items.begin(), items.end(), [&](const Item& item) { return item.name == alias.second; }))
+            metadata.set(alias.first, alias.second);
     Json json{{"__metadata__", std::move(metadata)}};
     std::int64_t end = 0;
     for (const Item& item : items) {
