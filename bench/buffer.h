@@ -1,6 +1,8 @@
-// Memory for operands that a benchmark makes itself: zeroed, 64-byte aligned, with a cache line to spare.
-// Thread rule: values.
+// Memory for operands that a benchmark makes itself: zeroed, 64-byte aligned, with a cache line to spare; in large
+// pages, as a rank's arena. Thread rule: values.
 #pragma once
+
+#include <sys/mman.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -15,7 +17,11 @@ struct Free {
 using Buffer = std::unique_ptr<void, Free>;
 
 inline Buffer buffer(std::int64_t bytes) {
-    Buffer b(std::aligned_alloc(64, static_cast<std::size_t>((bytes + 127) / 64 * 64)));
+    constexpr std::int64_t kLargePage = 2 << 20;
+    const std::int64_t unit = bytes < kLargePage ? 64 : kLargePage;
+    const auto size = static_cast<std::size_t>((bytes + 64 + unit - 1) / unit * unit);
+    Buffer b(std::aligned_alloc(static_cast<std::size_t>(unit), size));
+    if (unit == kLargePage) madvise(b.get(), size, MADV_HUGEPAGE);  // advice only: its failure is none
     std::memset(b.get(), 0, static_cast<std::size_t>(bytes));
     return b;
 }

@@ -1,11 +1,10 @@
 // Rates of the kernels on this machine, one line each: time of a launch, GFLOP/s, GB/s, and for memory-bound kernels
-// the share of a copy's rate. The least of many rounds. Team size by OMP_NUM_THREADS; `kernels_bench WORD` runs the
-// lines that contain the word.
+// the share of a copy's rate and of a pure read's. The least of many rounds. Team size by OMP_NUM_THREADS;
+// `kernels_bench WORD` runs the lines that contain the word.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <vector>
 
 #include "attention_comparison.h"
@@ -19,8 +18,8 @@
 #include "kernels/norm.h"
 #include "kernels/optimizer.h"
 #include "kernels/rotary.h"
-#include "kernels/simd.h"
 #include "kernels/team.h"
+#include "memory_rate.h"
 
 namespace {
 
@@ -55,34 +54,6 @@ double seconds(F&& f) {
 
 const char* filter = "";
 
-// As memcpy, past the caches where the processor can.
-void stream(char* to, const char* from, std::int64_t bytes) {
-#if CLEAVE_AVX512
-    for (std::int64_t i = 0; i < bytes; i += 64)
-        _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
-    _mm_sfence();
-#else
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-#endif
-}
-
-// Bytes a second, read and written, of a copy by the whole team, by memcpy or by streaming stores, whichever is faster.
-// Each side is as large as the kernel's operands together: caches do not help the copy more than the kernel.
-double copy_rate(double operands) {
-    const auto bytes = static_cast<std::int64_t>(operands) / 64 * 64;
-    const Buffer from = buffer(bytes), to = buffer(bytes);
-    auto rate = [&](auto&& copy) {
-        return 2 * operands / seconds([&] {
-                   parallel_for(bytes, 65536, [&](std::int64_t begin, std::int64_t end) {
-                       copy(static_cast<char*>(to.get()) + begin, static_cast<char*>(from.get()) + begin, end - begin);
-                   });
-               });
-    };
-    const double plain =
-        rate([](char* out, const char* in, std::int64_t n) { std::memcpy(out, in, static_cast<std::size_t>(n)); });
-    return std::max(plain, rate(stream));
-}
-
 void measure(const std::string& name, const Kernel& kernel, const std::vector<Operand>& inputs,
              const std::vector<Operand>& outputs, bool against_copy = false) {
     if (name.find(filter) == std::string::npos) return;
@@ -103,10 +74,14 @@ void measure(const std::string& name, const Kernel& kernel, const std::vector<Op
     const Cost cost = kernel.cost(in, out);
     fmt::print("{:44} {:10.2f} us {:8.1f} GFLOP/s {:8.2f} GB/s", name, time * 1e6, cost.flops / time * 1e-9,
                cost.bytes / time * 1e-9);
-    double operand_bytes = 0;
-    for (const auto* views : {&in, &out})
-        for (const View& view : *views) operand_bytes += static_cast<double>(view.bytes());
-    if (against_copy) fmt::print("  {:4.0f} % of a copy", 100 * cost.bytes / time / copy_rate(operand_bytes));
+    if (against_copy) {
+        std::int64_t operands = 0;
+        for (const auto* views : {&in, &out})
+            for (const View& view : *views) operands += view.bytes();
+        const auto [of_copy, of_read] =
+            bench::shares_of_memory(operands, cost.bytes, [&] { kernel.run(in, out, workspace.get()); });
+        fmt::print("  {:4.0f} % of a copy {:4.0f} % of a read", 100 * of_copy, 100 * of_read);
+    }
     fmt::print("\n");
     std::fflush(stdout);
 }
@@ -191,6 +166,6 @@ int main(int count, char** words) {
         memory_bound(t, 384, 128);
         memory_bound(t, 384, 512);
         memory_bound(t, 4096, 768);
-        memory_bound(t, 8192, 2048);
+        memory_bound(t, 16384, 2048);
     }
 }

@@ -10,6 +10,8 @@
 #include <ctime>
 #include <utility>
 
+#include "base/error.h"
+
 namespace cleave {
 
 namespace {
@@ -84,9 +86,11 @@ bool Log::shows(LogLevel level) const {
     return level >= least_;
 }
 
-void Log::line(LogLevel level, std::string_view text) {
+void Log::line(LogLevel level, std::string_view said) {
     const std::lock_guard lock(mutex_);
     if (level < least_) return;
+    const std::string shown = printable(std::string(said));  // names of files and data act on no terminal
+    std::string_view text = shown;
     const std::string head =
         fmt::format("[{} {} #{}] {}", time_of_day(), speaker(), ++sequence_counter, prefix_of(level));
     std::string lines(on_terminal_ ? kEraseLine : "");
@@ -105,7 +109,7 @@ void Log::line(LogLevel level, std::string_view text) {
 
 void Log::progress(std::string_view text) {
     const std::lock_guard lock(mutex_);
-    progress_ = text;
+    progress_ = printable(std::string(text));
     shown_ = false;
     const auto now = std::chrono::steady_clock::now();
     if (ever_shown_ && now - shown_at_ < options_.progress_interval) return;

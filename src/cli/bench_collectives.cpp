@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/wrap.h"
+#include "cli/table_text.h"
 #include "comm/launch.h"
 
 namespace cleave::cli {
@@ -46,38 +47,39 @@ void print_header(const BenchOptions& options, const Communicator& world, std::F
                name_of(options.dtype), comm::name_of(world.transport()), world.size(),
                comm::reduces(options.op) ? ", sum" : "", options.warmup, options.iterations);
     fmt::print(out,
-               "bytes         the larger of a rank's two buffers, whole (all ranks' pieces together)\n"
-               "mean min max  of the ranks' own times of one call; time = mean; 1 GB = 1e9 bytes\n"
-               "algbw         bytes / time\n"
-               "busbw         {}: what each rank's link carries, comparable over operations and n\n",
+               "bytes         the larger of a rank's two buffers, all ranks' pieces together\n"
+               "mean min max  of the ranks' own times of one call in us; time = mean\n"
+               "algbw         bytes / time in GB/s; 1 GB = 1e9 bytes\n"
+               "busbw         {}: what each rank's link carries,\n"
+               "              comparable over operations and n\n",
                comm::bus_formula(options.op));
     if (options.op == comm::Operation::all_reduce)
         fmt::print(out, "              = all that is sent, 2(n-1) x bytes, / (n x time)\n");
-    fmt::print(
-        out, "approximate   {}{}\n", comm::approximate_bus_formula(options.op),
-        !approximates ? ": here the same"
-        : world.size() > 1
-            ? fmt::format(": busbw for many ranks; it leaves out (n-1)/n, so with n = {} it is {:.3g} times busbw",
-                          world.size(), static_cast<double>(world.size()) / (world.size() - 1))
-            : ": busbw for many ranks");
+    fmt::print(out, "approximate   {}{}\n", comm::approximate_bus_formula(options.op),
+               !approximates      ? ": here the same"
+               : world.size() > 1 ? fmt::format(": busbw for many ranks, which leaves out (n-1)/n;\n"
+                                                "              with n = {} it is {:.3g} times busbw",
+                                                world.size(), static_cast<double>(world.size()) / (world.size() - 1))
+                                  : ": busbw for many ranks");
     fmt::print(out, "wrong         elements of all results that are not what they must be\n");
     if (options.copy_bound)
         fmt::print(out,
-                   "copy bound    time in which all ranks at once copy as many bytes as the operation makes each read "
-                   "or write, / time\n");
-    fmt::print(out, "{:>12} {:>12} {:>16} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11} {:>6}{}\n", "bytes", "elements",
-               "algorithm", "mean us", "min us", "max us", "algbw GB/s", "busbw GB/s", "approximate", "wrong",
-               options.copy_bound ? "  copy bound" : "");
+                   "of copy       time in which all ranks at once copy as many bytes as the\n"
+                   "              operation makes each read or write, / time\n");
+    fmt::print(out, "{:>9} {:>16} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5}\n", "bytes", "algorithm", "mean", "min",
+               "max", "algbw", "busbw", options.copy_bound ? "of copy" : "approx.", "wrong");
 }
 
 void print_row(const BenchOptions& options, const Communicator& world, const Measurement& m, std::FILE* out) {
     const double algbw = gigabytes(m.algorithm_bandwidth());
-    fmt::print(out, "{:>12} {:>12} {:>16} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.3f} {:>10.3f} {:>11.3f} {:>6}", m.bytes,
-               m.elements, algorithm_name(options, world, m.bytes), m.mean * 1e6, m.min * 1e6, m.max * 1e6, algbw,
-               algbw * comm::bus_factor(options.op, world.size()), algbw * comm::approximate_bus_factor(options.op),
-               m.wrong);
-    if (options.copy_bound && m.copy_seconds > 0)
-        fmt::print(out, "  {:5.1f} % ({})", 100 * m.copy_seconds / m.mean, m.copy_with);
+    const double approximate = algbw * comm::approximate_bus_factor(options.op);
+    // The approximation, which follows from busbw, gives way to the share of a copy.
+    const std::string last = !options.copy_bound  ? fmt::format("{:.3f}", approximate)
+                             : m.copy_seconds > 0 ? fmt::format("{:.1f} %", 100 * m.copy_seconds / m.mean)
+                                                  : "";
+    fmt::print(out, "{:>9} {:>16} {:>7} {:>7} {:>7} {:>7.3f} {:>7.3f} {:>7} {:>5}", m.bytes,
+               algorithm_name(options, world, m.bytes), short_number(m.mean * 1e6), short_number(m.min * 1e6),
+               short_number(m.max * 1e6), algbw, algbw * comm::bus_factor(options.op, world.size()), last, m.wrong);
     fmt::print(out, "\n");
     std::fflush(out);
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/product_text.h"
+#include "cli/table_text.h"
 #include "engine/product_timer.h"
 #include "kernels/team.h"
 #include "train/step_measure.h"
@@ -39,12 +40,12 @@ Result measured(const ProductTimer& timer, std::size_t index, int rounds) {
 
 void print_table(const std::vector<Result>& results, int rounds, std::FILE* out) {
     fmt::print(out,
-               "m x n x k of y[m n] = a[m k] b[k n], t: stored transposed; {} threads, {} calls\n{:40} {:>8} {:>12} "
-               "{:>12} {:>12} {:>10}\n",
-               kernels::team_size(), rounds, "product", "by", "median us", "min us", "max us", "GFLOP/s");
+               "m x n x k of y[m n] = a[m k] b[k n], t: stored transposed; {} threads, {} calls\n{:38} {:>6} {:>8} "
+               "{:>8} {:>8} {:>7}\n",
+               kernels::team_size(), rounds, "product", "by", "us", "least", "most", "GFLOP/s");
     for (const Result& r : results)
-        fmt::print(out, "{:40} {:>8} {:>12.2f} {:>12.2f} {:>12.2f} {:>10.1f}\n", product_text(r.gemm), r.by(), r.median,
-                   r.min, r.max, r.gflops_per_s());
+        fmt::print(out, "{:38} {:>6} {:>8} {:>8} {:>8} {:>7.1f}\n", product_text(r.gemm), r.by(),
+                   short_number(r.median), short_number(r.min), short_number(r.max), r.gflops_per_s());
 }
 
 Json document(const std::vector<Result>& results, int rounds) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/wrap.h"
 #include "cli/product_text.h"
+#include "cli/table_text.h"
 #include "comm/launch.h"
 #include "config/models.h"
 #include "engine/cpu_engine.h"
@@ -20,7 +21,7 @@
 namespace cleave::cli {
 namespace {
 
-constexpr std::size_t kTextColumns = 120;
+constexpr std::size_t kTextColumns = 80;
 constexpr std::string_view kRatioFormula =
     "time of the step's matrix products alone, at the rate measured in this run on the same shapes / time of the step; "
     "attention counts 6 products (2 forward, 4 of the 5 backward) of 2 x t x s x d flops a head, their visible part "
@@ -62,22 +63,22 @@ void print_summary(const Job& job, const StepMeasurement& m, std::FILE* out) {
                m.step_seconds.size());
     fmt::print(out, "tokens / s       {:.1f}\n", tokens_per_s(m));
     fmt::print(out, "products alone   {:.4f} s at {} rates below\n", m.product_seconds, product_library(job));
-    fmt::print(out, "roofline ratio   {:.3f} (median of {} rounds) = {}\n", m.roofline_ratio(), m.ratios.size(),
-               wrapped(kRatioFormula, "                 ", kTextColumns));
+    fmt::print(out, "roofline ratio   {:.3f} (median of {} rounds) =\n                 {}\n", m.roofline_ratio(),
+               m.ratios.size(), wrapped(kRatioFormula, "                 ", kTextColumns));
     fmt::print(out, "peak memory      {:.1f} MB a rank; the arena extends over {:.1f} MB\n",
                static_cast<double>(total_of(m.peak_bytes)) / 1e6, static_cast<double>(m.arena_bytes) / 1e6);
 }
 
 void print_kernels(const StepMeasurement& m, std::FILE* out) {
-    fmt::print(out, "\n{:28} {:>8} {:>10} {:>7} {:>10} {:>10} {:>9} {:>8}\n", "in a step of rank 0", "launches", "ms",
+    fmt::print(out, "\n{:26} {:>5} {:>8} {:>6} {:>7} {:>7} {:>7} {:>6}\n", "in a step of rank 0", "calls", "ms",
                "share", "GFLOP", "MB", "GFLOP/s", "GB/s");
     const auto share = [&](double seconds) { return 100 * seconds / m.traced_seconds; };
     for (const KernelCost& k : m.kernels)
-        fmt::print(out, "{:28} {:>8.6g} {:>10.3f} {:>5.1f} % {:>10.3f} {:>10.1f} {:>9.1f} {:>8.2f}\n", k.name,
-                   k.launches, k.seconds * 1e3, share(k.seconds), k.flops / 1e9, k.bytes / 1e6,
-                   rate(k.flops, k.seconds), rate(k.bytes, k.seconds));
+        fmt::print(out, "{:26} {:>5.6g} {:>8.3f} {:>4.1f} % {:>7.3f} {:>7.1f} {:>7.1f} {:>6.2f}\n", k.name, k.launches,
+                   k.seconds * 1e3, share(k.seconds), k.flops / 1e9, k.bytes / 1e6, rate(k.flops, k.seconds),
+                   rate(k.bytes, k.seconds));
     const auto line = [&](std::string_view what, double seconds) {
-        fmt::print(out, "{:28} {:>8} {:>10.3f} {:>5.1f} %\n", what, "", seconds * 1e3, share(seconds));
+        fmt::print(out, "{:26} {:>5} {:>8.3f} {:>4.1f} %\n", what, "", seconds * 1e3, share(seconds));
     };
     line("communication", m.communication_seconds);
     line("the rest, on the host", m.outside_seconds());
@@ -85,14 +86,15 @@ void print_kernels(const StepMeasurement& m, std::FILE* out) {
 }
 
 void print_products(const StepMeasurement& m, std::FILE* out) {
-    fmt::print(out, "\n{:44} {:>9} {:>10} {:>7} {:>10} {:>12}\n", "matrix products of a step", "count", "us alone",
-               "share", "GFLOP/s", "in the step");
+    fmt::print(out, "\n{:43} {:>5} {:>8} {:>6} {:>7} {:>6}\n", "matrix products of a step", "count", "us alone",
+               "share", "GFLOP/s", "within");
     for (const ProductCost& p : m.products) {
         const double flops = kernels::flops_of(p.gemm);
-        fmt::print(out, "{:44} {:>9.6g} {:>10.1f} {:>5.1f} % {:>10.1f} {:>12}\n", product_text(p.gemm), p.count,
-                   p.seconds * 1e6, 100 * p.count * p.seconds / m.product_seconds, rate(flops, p.seconds),
-                   p.step_seconds > 0 ? fmt::format("{:.1f}", rate(flops, p.step_seconds)) : "in attention");
+        fmt::print(out, "{:43} {:>5.6g} {:>8} {:>4.1f} % {:>7.1f} {:>6}\n", product_text(p.gemm), p.count,
+                   short_number(p.seconds * 1e6), 100 * p.count * p.seconds / m.product_seconds, rate(flops, p.seconds),
+                   p.step_seconds > 0 ? fmt::format("{:.1f}", rate(flops, p.step_seconds)) : "-");
     }
+    fmt::print(out, "within: GFLOP/s of these launches in the step; -: a part of attention\n");
 }
 
 Json kernels_json(const StepMeasurement& m) {

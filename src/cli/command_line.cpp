@@ -126,7 +126,7 @@ void fail(std::string_view message, int exit_code, bool json) {
 // The one place where a failure becomes an exit code.
 int guarded(bool json, const std::function<int()>& body) {
     const auto failed = [&](const std::exception& error, int exit_code) {
-        fail(error.what(), exit_code, json);
+        fail(printable(error.what()), exit_code, json);
         return exit_code;
     };
     try {

@@ -2,6 +2,7 @@
 
 #include "kernels/attention_dropout.h"
 #include "kernels/attention_mask.h"
+#include "kernels/attention_row.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/team.h"
 
@@ -210,6 +211,7 @@ Cost Attention::cost(Views inputs, Views outputs) const {
 
 std::int64_t Attention::workspace_bytes(Views inputs, Views) const {
     const AttentionShape shape(form, inputs[0], inputs[1]);
+    if (is_row_attention(form, shape)) return row_attention_workspace(shape, inputs[0].dtype);
     return dispatch_float(inputs[0].dtype,
                           [&]<class T>(T) { return team_size() * ForwardScratch<T>(shape, nullptr).bytes; });
 }
@@ -222,6 +224,7 @@ void Attention::run(Views inputs, Views outputs, void* workspace) const {
     const AttentionShape shape(form, q, inputs[1]);
     if (form.documents) expect_first_visible(shape, inputs[3]);
     CLEAVE_CHECK(shape.keys > 0 || q.elements() == 0, "attention to no keys");
+    if (is_row_attention(form, shape)) return row_attention(form, shape, inputs, outputs, workspace);
     const std::int64_t heads = shape.batch * shape.key_heads;
     const std::int64_t blocks = blocks_of(shape.queries, kTaskQueries);
     dispatch_float(q.dtype, [&]<class T>(T) {

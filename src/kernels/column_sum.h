@@ -10,10 +10,11 @@
 
 namespace cleave::kernels {
 
+constexpr std::int64_t kRowBlock = 4;  // rows that are summed in registers, then added to `out`
+
 // out[o][column] += sum over rows of f(row, column, count)[o], for `Outputs` sums at once; f gives one vector for each.
 template <class A, std::size_t Outputs, class F>
 void add_columns(std::int64_t rows, std::int64_t columns, std::array<A*, Outputs> out, F&& f) {
-    constexpr std::int64_t kRowBlock = 8;      // summed in registers, then added to `out`: read as so many streams
     constexpr std::int64_t kColumnGrain = 64;  // one cache line of bf16 or more
     constexpr std::int64_t kSmall = 8192;      // elements below which one thread is faster
     const std::int64_t grain = rows * columns < kSmall ? std::max<std::int64_t>(1, columns) : kColumnGrain;

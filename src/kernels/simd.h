@@ -4,6 +4,7 @@
 // element do not depend on where a row was cut. Thread rule: values.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,11 @@
 #include <immintrin.h>
 #else
 #define CLEAVE_AVX512 0
+#endif
+#if CLEAVE_AVX512 && defined(__AVX512DQ__) && defined(__AVX512BF16__)
+#define CLEAVE_AVX512_BF16 1
+#else
+#define CLEAVE_AVX512_BF16 0
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -118,6 +124,12 @@ CLEAVE_INLINE f32x16 widen(u16x16 bits) {
 #endif
 }
 CLEAVE_INLINE u16x16 narrow(f32x16 value) {
+#if CLEAVE_AVX512_BF16
+    // The processor's instruction does it, but takes what is below the smallest normal number for 0.
+    constexpr int kDenormal = 0x20;
+    if (_mm512_fpclass_ps_mask((__m512)value, kDenormal) == 0) [[likely]]
+        return (u16x16)_mm512_cvtneps_pbh((__m512)value);
+#endif
     const u32x16 u = (u32x16)value;
     const u32x16 rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     const u32x16 quiet = (u >> 16) | 0x40u;
@@ -278,21 +290,35 @@ CLEAVE_INLINE void for_vectors(std::int64_t begin, std::int64_t end, F&& f) {
     if (i < end) f(i, static_cast<int>(end - i));
 }
 
-// The sum of f(index, count) over [0, n), in an order that depends on n alone. f gives zero in the lanes beyond count.
-template <class A, class F>
-CLEAVE_INLINE A sum_over(std::int64_t n, F&& f) {
+// Asks for the cache line of an address ahead of its use; it may lie beyond what there is.
+CLEAVE_INLINE void fetch(const void* p) {
+    __builtin_prefetch(p, 0, 2);
+}
+
+// Sums over [0, n), in an order that depends on n alone: f(index, count, sums) adds to each of `Sums` vectors, and zero
+// in the lanes beyond count.
+template <class A, std::size_t Sums, class F>
+CLEAVE_INLINE std::array<A, Sums> sums_over(std::int64_t n, F&& f) {
     constexpr std::int64_t lanes = kLanes<A>;
-    Vec<A> s0{}, s1{}, s2{}, s3{};
+    std::array<Vec<A>, Sums> s0{}, s1{}, s2{}, s3{};
     std::int64_t i = 0;
     for (; i + 4 * lanes <= n; i += 4 * lanes) {
-        s0 += f(i, Full<A>{});
-        s1 += f(i + lanes, Full<A>{});
-        s2 += f(i + 2 * lanes, Full<A>{});
-        s3 += f(i + 3 * lanes, Full<A>{});
+        f(i, Full<A>{}, s0);
+        f(i + lanes, Full<A>{}, s1);
+        f(i + 2 * lanes, Full<A>{}, s2);
+        f(i + 3 * lanes, Full<A>{}, s3);
     }
-    for (; i + lanes <= n; i += lanes) s0 += f(i, Full<A>{});
-    if (i < n) s1 += f(i, static_cast<int>(n - i));
-    return sum((s0 + s1) + (s2 + s3));
+    for (; i + lanes <= n; i += lanes) f(i, Full<A>{}, s0);
+    if (i < n) f(i, static_cast<int>(n - i), s1);
+    std::array<A, Sums> total;
+    for (std::size_t k = 0; k < Sums; ++k) total[k] = sum((s0[k] + s1[k]) + (s2[k] + s3[k]));
+    return total;
+}
+
+// The sum of f(index, count), in the same order.
+template <class A, class F>
+CLEAVE_INLINE A sum_over(std::int64_t n, F&& f) {
+    return sums_over<A, 1>(n, [&](std::int64_t i, auto count, auto& sums) { sums[0] += f(i, count); })[0];
 }
 
 }  // namespace cleave::kernels::simd

@@ -89,7 +89,8 @@ Conversion to_run_folder(const WeightsSource& source, const ConvertOptions& opti
 
 // Also where an export was cut short before its config.json.
 bool holds_hugging_face_model(const fs::path& folder) {
-    if (fs::is_regular_file(folder / "model.safetensors")) return true;
+    for (const auto& entry : fs::directory_iterator(folder))
+        if (is_weights_name(entry.path().filename().string())) return true;
     if (!is_hugging_face_folder(folder)) return false;
     try {
         const std::string file = (folder / "config.json").string();
@@ -153,7 +154,7 @@ Conversion to_hugging_face(const WeightsSource& source, const ConvertOptions& op
     const std::optional<Tokenizer> tokenizer = tokenizer_of(source);
     create_folder(folder);
     with_model(source, [&](Engine& engine, Transformer& model) {
-        write_hugging_face(folder, model, options.dtype);
+        write_hugging_face(folder, model, options.dtype, options.shard_bytes > 0 ? options.shard_bytes : kShardBytes);
         done.copied = copy_companions(folder_of(source), folder);
         write_own_tokenizer(folder, tokenizer, done.copied);
         const std::vector<double> before = logits_of_prompt(engine, model);
@@ -201,6 +202,8 @@ int run_conversion(const ConvertOptions& options) {
         throw UserError(
             "--dtype: found {}; a run folder holds master weights in f32, --dtype is for Hugging Face folders",
             name_of(options.dtype));
+    if (import && options.shard_bytes > 0)
+        throw UserError("--max-shard-size: a run folder has one checkpoint file; it is for Hugging Face folders");
     check_destination(source, options);
     if (import)
         for (const std::string& note : source.hugging_face()->config().notes) log_info("{}: {}", options.source, note);

@@ -13,7 +13,8 @@ namespace cleave {
 struct ConvertOptions {
     std::string source;
     std::string destination;
-    DType dtype = DType::f32;  // of the values in a Hugging Face folder: f32 or bf16
+    DType dtype = DType::f32;      // of the values in a Hugging Face folder: f32 or bf16
+    std::int64_t shard_bytes = 0;  // of a file of a Hugging Face folder, at most; 0: as Transformers cuts
     bool overwrite = false;
     bool json = false;
     std::function<std::string(const Job&)> run_file;  // the configuration's text for a run folder

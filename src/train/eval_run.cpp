@@ -68,7 +68,12 @@ class Evaluation {
         model_.positions = model_.most_positions();  // the table's rows, whatever the context becomes
         // A short text needs no row longer than itself.
         model_.context = std::min(options.context, static_cast<std::int64_t>(text_.tokens().size()) - 1);
-        windows_.emplace(text_.tokens(), model_.context, std::min(options.stride, model_.context));
+        windows_.emplace(text_.tokens(), model_.context, std::min(options.stride, model_.context),
+                         text_.document_starts());
+        if (windows_->labels() < 1)
+            throw UserError(
+                "--data: no token of '{}' has one of its own document before it; accepted: longer documents",
+                options.data);
     }
 
     Result on_rank(comm::Communicator& world, const Mesh& mesh) const;
@@ -93,6 +98,7 @@ class Evaluation {
     double tokens_per_second(const Result& result) const {
         return static_cast<double>(windows_->labels()) / std::max(result.seconds, 1e-9);
     }
+    std::int64_t documents() const { return static_cast<std::int64_t>(text_.document_starts().size()); }
     DType dtype() const { return options_.dtype.value_or(source_.job().train.dtype); }
 
     const EvalOptions& options_;
@@ -130,6 +136,7 @@ Json Evaluation::document(const Result& result) const {
     Json json = Json::object();
     json.set("loss", result.loss).set("perplexity", perplexity(result));
     json.set("bits_per_byte", bits ? Json(*bits) : Json()).set("predicted_tokens", windows_->labels());
+    json.set("documents", documents() > 0 ? Json(documents()) : Json());
     json.set("bytes", text_.bytes() ? Json(*text_.bytes()) : Json()).set("windows", windows_->count());
     json.set("context", options_.context).set("stride", options_.stride);
     json.set("data", options_.data).set("part", options_.part).set("checkpoint", source_.path().string());
@@ -145,6 +152,7 @@ std::string Evaluation::sentences(const Result& result) const {
     text += fmt::format("{} of {}{}", counted(windows_->labels(), "token"), options_.data,
                         options_.part == "all" ? "" : fmt::format(" ({} part)", options_.part));
     if (text_.bytes()) text += fmt::format(", {}", counted(*text_.bytes(), "byte"));
+    if (documents() > 1) text += fmt::format(", {} documents that do not see each other", documents());
     return text + fmt::format(", in {} of {}, stride {}: {:.0f} tokens/s\n", counted(windows_->count(), "window"),
                               options_.context, options_.stride, tokens_per_second(result));
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "train/dataset.h"
+#include "train/documents.h"
 
 namespace cleave {
 
@@ -30,6 +31,37 @@ EvalText::EvalText(const WeightsSource& source, const EvalOptions& options) {
     else
         encode(source, options.data);
     cut(source, options);
+    find_documents(source, options.data);
+}
+
+// Of the part. What is known of the whole file's documents and not asked for is said.
+void EvalText::find_documents(const WeightsSource& source, const std::string& path) {
+    const Job::Data& data = source.job().data;
+    std::vector<std::int64_t> all;
+    if (tokenizer_ && !data.document_end.empty())
+        all = cleave::document_starts(all_, document_end_token(*tokenizer_, data.document_end));
+    else if (file_)
+        all = file_->document_starts();
+    if (!data.separate_documents) {
+        if (all.size() > 1)
+            log_info(
+                "windows go over the borders of the {} documents of {}, as the model has data.separate_documents = "
+                "false",
+                all.size(), path);
+        return;
+    }
+    if (all.empty()) {
+        log_warning(
+            "{} does not say where its documents begin: windows go over their borders, though {} has learned with "
+            "data.separate_documents",
+            path, source.description());
+        return;
+    }
+    const std::size_t begin = part_begin_, end = begin + part_.size();
+    document_starts_ = {0};
+    for (const std::int64_t start : all)
+        if (const auto at = static_cast<std::size_t>(start); at > begin && at < end)
+            document_starts_.push_back(static_cast<std::int64_t>(at - begin));
 }
 
 void EvalText::open_tokens(const WeightsSource& source, const std::string& path) {
@@ -69,6 +101,7 @@ void EvalText::encode(const WeightsSource& source, const std::string& path) {
 
 void EvalText::cut(const WeightsSource& source, const EvalOptions& options) {
     const std::size_t border = train_tokens(all_.size(), source.job().data.train_fraction);
+    part_begin_ = options.part == "validation" ? border : 0;
     part_ = options.part == "all" ? all_ : options.part == "train" ? all_.first(border) : all_.subspan(border);
     if (part_.size() < 2)
         throw UserError(

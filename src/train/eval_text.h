@@ -17,6 +17,9 @@ class EvalText {
     EvalText(const WeightsSource& source, const EvalOptions& options);
 
     TokenView tokens() const { return part_; }
+    // Where its documents begin, rising from 0; empty where the model has not learned to tell them apart
+    // (data.separate_documents of its run), or nothing says where they begin.
+    const std::vector<std::int64_t>& document_starts() const { return document_starts_; }
     // Of the text that the tokens stand for; none where they are ids without a tokenizer.
     std::optional<std::int64_t> bytes() const { return bytes_; }
 
@@ -24,12 +27,15 @@ class EvalText {
     void open_tokens(const WeightsSource& source, const std::string& path);
     void encode(const WeightsSource& source, const std::string& path);
     void cut(const WeightsSource& source, const EvalOptions& options);
+    void find_documents(const WeightsSource& source, const std::string& path);
 
     std::optional<Tokenizer> tokenizer_;
     std::optional<TokenFile> file_;
     std::vector<Token> encoded_;
     TokenView all_;
     TokenView part_;
+    std::size_t part_begin_ = 0;
+    std::vector<std::int64_t> document_starts_;
     std::optional<std::int64_t> bytes_;
 };
 

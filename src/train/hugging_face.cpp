@@ -142,7 +142,8 @@ void HuggingFaceFolder::load(Transformer& model) const {
     model.refresh_values();
 }
 
-void write_hugging_face(const std::filesystem::path& folder, Transformer& model, DType stored) {
+void write_hugging_face(const std::filesystem::path& folder, Transformer& model, DType stored,
+                        std::int64_t shard_bytes) {
     const Json config = hugging_face_config(model.config(), stored);
     SafetensorsWriter writer;
     for (const Parameter* parameter : model.parameters()) {
@@ -151,7 +152,7 @@ void write_hugging_face(const std::filesystem::path& folder, Transformer& model,
         writer.add(parameter->name, hugging_face_shape(*parameter), master.dtype(), master.view().data, stored);
     }
     if (model.config().tied_embeddings) writer.add_alias(std::string(kHead), token_table(model.config()));
-    writer.write(folder / kWeightsName);
+    writer.write_folder(folder, shard_bytes);
     write_file(folder / kConfigName, config.dump(2) + "\n");
 }
 

@@ -49,7 +49,9 @@ class HuggingFaceFolder {
 // The parameter's shape in a Hugging Face file.
 Shape hugging_face_shape(const Parameter& parameter);
 
-// Writes config.json and model.safetensors, values stored as f32 or bf16, into an existing folder.
-void write_hugging_face(const std::filesystem::path& folder, Transformer& model, DType stored);
+// Writes config.json and the weights, values stored as f32 or bf16, into an existing folder: model.safetensors, or
+// shards of at most `shard_bytes` and their index.
+void write_hugging_face(const std::filesystem::path& folder, Transformer& model, DType stored,
+                        std::int64_t shard_bytes = kShardBytes);
 
 }  // namespace cleave

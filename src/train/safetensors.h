@@ -61,6 +61,10 @@ class SafetensorsFolder {
 
 inline constexpr std::string_view kWeightsName = "model.safetensors";
 inline constexpr std::string_view kIndexName = "model.safetensors.index.json";
+inline constexpr std::int64_t kShardBytes = 5'000'000'000;  // as Transformers cuts
+
+// Whether a file of this name holds weights of a Hugging Face folder: whole, a shard, or their index.
+bool is_weights_name(std::string_view name);
 
 // Collects what a file shall hold, then writes it as a whole. Nothing is copied: data must stay as it is until write()
 // returns; values are converted a block at a time.
@@ -71,7 +75,11 @@ class SafetensorsWriter {
     // Says in the header that `alias` is the tensor `name`, which stands in the file once.
     void add_alias(std::string alias, std::string name) { aliases_.emplace_back(std::move(alias), std::move(name)); }
     // Atomically (base/file.h). Throws UserError where it cannot be written.
-    void write(const std::filesystem::path& path) const;
+    void write(const std::filesystem::path& path) const { write(path, items_); }
+    // Into a folder, the order kept: kWeightsName, or, where the values are more than `shard_bytes`, shards of at most
+    // so many (a larger tensor has one of its own) and kIndexName. Weights that were there before go. Cut short, the
+    // folder holds what it held, or nothing that could be taken for a model.
+    void write_folder(const std::filesystem::path& folder, std::int64_t shard_bytes = kShardBytes) const;
 
   private:
     struct Item {
@@ -81,7 +89,9 @@ class SafetensorsWriter {
         const std::byte* data;
         DType stored;
     };
-    std::string header() const;
+    std::string header(std::span<const Item> items) const;
+    void write(const std::filesystem::path& path, std::span<const Item> items) const;
+    std::vector<std::span<const Item>> shards(std::int64_t most_bytes) const;
     static void write_values(AtomicFile& file, const Item& item);
 
     std::vector<Item> items_;

@@ -68,6 +68,13 @@ TEST_F(LogTest, EveryLineOfATextHasTheHead) {
     EXPECT_EQ(lines()[1], head + "second");
 }
 
+TEST_F(LogTest, WhatIsQuotedActsOnNoTerminal) {
+    Log log(options(0, std::chrono::milliseconds(0)));
+    log.line(LogLevel::info, std::string_view("a\x1b[2Jb\r\0c\td", 11));
+    log.progress("\x1b]0;title\x07");
+    EXPECT_THAT(lines(), ElementsAre(testing::EndsWith("] a\\x1b[2Jb\\x0d\\x00c\td"), "\\x1b]0;title\\x07"));
+}
+
 TEST_F(LogTest, LevelsBelowTheLeastAreDropped) {
     Log log(options(0, hours(1)));
     log.line(LogLevel::debug, "dropped");

@@ -55,6 +55,20 @@ TEST(Bench, TheTableSaysWhatItsNumbersAre) {
     EXPECT_THAT(output_of(small(comm::Operation::broadcast)), AllOf(HasSubstr("here the same"), Not(HasSubstr("sum"))));
 }
 
+void expect_narrow(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+}
+
+TEST(Bench, TablesFitIntoEightyColumns) {
+    BenchOptions options = small(comm::Operation::all_reduce);
+    options.algorithm = comm::Algorithm::halving_doubling;
+    for (const bool copy_bound : {false, true}) {
+        options.copy_bound = copy_bound;
+        expect_narrow(output_of(options));
+    }
+}
+
 TEST(Bench, JsonNumbersFollowTheirFormulas) {
     BenchOptions options = small(comm::Operation::all_reduce, 4);
     options.json = true;
@@ -145,9 +159,10 @@ BenchStepOptions small_step() {
 TEST(BenchStep, SaysWhatItsNumbersAre) {
     const std::string text = printed([](std::FILE* file) { return bench_step(small_step(), file); });
     EXPECT_THAT(text, AllOf(HasSubstr("64 tokens a step (2 x 32), f32, 1 rank of"), HasSubstr("tokens / s"),
-                            HasSubstr("roofline ratio"), HasSubstr("attention counts 6 products"),
+                            HasSubstr("roofline ratio"), HasSubstr("(2 forward, 4 of the 5 backward)"),
                             HasSubstr("attention_backward"), HasSubstr("the rest, on the host"),
-                            HasSubstr("64 x 128 x 32 nn f32 + bias"), HasSubstr("in attention")));
+                            HasSubstr("64 x 128 x 32 nn f32 + bias"), HasSubstr("a part of attention")));
+    expect_narrow(text);
 }
 
 TEST(BenchStep, JsonNumbersFollowTheirFormulas) {

@@ -69,6 +69,35 @@ TEST_F(SlowEvalTest, TheValidationLossOfARunAgain) {
                                                            HasSubstr("bits a byte"), HasSubstr("windows of 32")));
 }
 
+TEST_F(SlowEvalTest, DocumentsThatTrainingToldApartDoNotSeeEachOther) {
+    // Lines are the documents.
+    const Words separate{"--set", "train.dtype=f64",      "--set", "data.separate_documents=true",
+                         "--set", "data.document_end=\n", "--json"};
+    const Result trained = run(train("run", separate));
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    const double expected = Json::parse(trained.out, "train").find("validation_loss")->number();
+    const Json eval = json({"eval", folder("run"), "--part", "validation"});
+    EXPECT_NEAR(eval.find("loss")->number(), expected, 1e-12);
+    EXPECT_GT(eval.find("documents")->number(), 10);
+    EXPECT_THAT(cleave({"eval", folder("run")}).out, HasSubstr("documents that do not see each other"));
+
+    // Each document by itself (both together fill no window), in a file of its own, is the judge: their labels and
+    // losses add up to those of the whole.
+    double sum = 0, labels = 0;
+    std::string whole;
+    for (const char* line : {"First Citizen:\n", "Speak, speak.\n"}) {
+        whole += line;
+        write_all(folder_ / "one.txt", line);
+        const Json one = json({"eval", folder("run"), "--data", folder("one.txt")});
+        sum += one.find("loss")->number() * one.find("predicted_tokens")->number();
+        labels += one.find("predicted_tokens")->number();
+    }
+    write_all(folder_ / "all.txt", whole);
+    const Json all = json({"eval", folder("run"), "--data", folder("all.txt")});
+    EXPECT_EQ(all.find("predicted_tokens")->number(), labels);
+    EXPECT_NEAR(all.find("loss")->number(), sum / labels, 1e-10);
+}
+
 TEST_F(SlowEvalTest, BadInputIsRefusedByName) {
     ASSERT_EQ(run(train("run", {})).exit_code, 0);
     const std::string made = folder("run");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -79,6 +80,11 @@ T reference(ReduceOp op, int ranks, std::int64_t i) {
     A value = reference_tree<T>(op, 0, ranks, i);
     if (op == ReduceOp::avg) value = static_cast<A>(value / static_cast<A>(ranks));
     return T(value);
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 }  // namespace cleave::comm::test

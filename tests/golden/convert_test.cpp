@@ -30,8 +30,9 @@ std::filesystem::path golden(const std::string& family) {
 class ConvertTest : public testing::Test {
   protected:
     int convert(const std::filesystem::path& from, const std::string& to, DType dtype = DType::f32,
-                bool overwrite = false) const {
+                bool overwrite = false, std::int64_t shard_bytes = 0) const {
         ConvertOptions options;
+        options.shard_bytes = shard_bytes;
         options.overwrite = overwrite;
         options.source = from.string();
         options.destination = (folder_ / to).string();
@@ -82,6 +83,62 @@ TEST_F(ConvertTest, StoredAsBf16EveryValueIsRoundedOnce) {
     ASSERT_EQ(convert(folder_ / "half", "half.run"), 0);
     ASSERT_EQ(convert(folder_ / "half.run", "again", DType::bf16), 0);
     EXPECT_EQ(read_all(folder_ / "half" / "model.safetensors"), read_all(folder_ / "again" / "model.safetensors"));
+}
+
+std::vector<std::string> weights_in(const std::filesystem::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        if (entry.path().filename().string().starts_with("model")) names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+TEST_F(ConvertTest, ShardsAreTheSameModelAndTakeThePlaceOfAnother) {
+    ASSERT_EQ(convert(golden("smollm2"), "run"), 0);
+    ASSERT_EQ(convert(folder_ / "run", "out", DType::f32, false, 8'000), 0);
+    const auto out = folder_ / "out";
+    std::vector<std::string> names = weights_in(out);
+    ASSERT_GT(names.size(), 3U);
+    ASSERT_EQ(names.back(), "model.safetensors.index.json");
+    names.pop_back();
+    const std::string count = fmt::format("{:05}", names.size());
+    const auto largest = [](const SafetensorsFile& file) {
+        std::size_t bytes = 0;
+        for (const SafetensorsTensor& tensor : file.tensors()) bytes = std::max(bytes, tensor.bytes.size());
+        return bytes;
+    };
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        EXPECT_EQ(names[i], fmt::format("model-{:05}-of-{}.safetensors", i + 1, count));
+        const SafetensorsFile file(out / names[i]);
+        std::size_t bytes = 0;
+        for (const SafetensorsTensor& tensor : file.tensors()) bytes += tensor.bytes.size();
+        EXPECT_LE(bytes, std::max<std::size_t>(8'000, largest(file))) << names[i];
+        total += bytes;
+    }
+    const Json index = Json::parse(read_all(out / "model.safetensors.index.json"), "index");
+    EXPECT_EQ(*index.find("metadata")->find("total_size")->integer(), static_cast<std::int64_t>(total));
+    const auto expect_original = [&] {
+        const SafetensorsFolder original(golden("smollm2")), exported(out);
+        ASSERT_EQ(original.tensors().size(), exported.tensors().size());
+        for (const auto& [name, tensor] : original.tensors()) {
+            ASSERT_NE(exported.find(name), nullptr) << name;
+            EXPECT_EQ(bytes_of(*exported.find(name)), bytes_of(*tensor)) << name;
+        }
+    };
+    expect_original();
+    ASSERT_EQ(convert(out, "again"), 0);
+    // One file in place of shards, fewer shards in place of one file and of more.
+    ASSERT_EQ(convert(folder_ / "run", "out", DType::f32, true), 0);
+    EXPECT_THAT(weights_in(out), ElementsAre("model.safetensors"));
+    expect_original();
+    ASSERT_EQ(convert(folder_ / "run", "out", DType::f32, true, 8'000), 0);
+    ASSERT_EQ(convert(folder_ / "run", "out", DType::f32, true, static_cast<std::int64_t>(total * 2 / 3)), 0);
+    EXPECT_THAT(weights_in(out), ElementsAre("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                                             "model.safetensors.index.json"));
+    expect_original();
+    EXPECT_THAT(user_error([&] { convert(golden("smollm2"), "run2", DType::f32, false, 1000); }),
+                HasSubstr("--max-shard-size"));
 }
 
 TEST_F(ConvertTest, AChangedFileIsSeen) {

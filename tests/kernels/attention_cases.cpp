@@ -69,6 +69,7 @@ std::vector<AttentionCase> attention_cases(bool large) {
             {" causal, long", true, 530, 530, 1, 1, 8},
             {" of one query, window, grouped", true, 1, 201, 6, 2, 20, 130},
             {" of one query, grouped", true, 1, 201, 6, 2, 20},
+            {" of one query, documents", true, 1, 201, 2, 2, 70, 0, 90},
             {" window of one", true, 70, 70, 2, 2, 5, 1},
             {" window, keys before", true, 90, 170, 2, 1, 24, 37},
             {" window beyond all keys", true, 67, 67, 2, 1, 9, 1000},

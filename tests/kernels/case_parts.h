@@ -59,6 +59,7 @@ Backward back(K kernel, std::vector<Source> inputs, std::vector<std::size_t> gra
 }
 
 // attention_cases.cpp
+void add_optimizers(std::vector<Case>& cases, bool large);
 void add_attention(std::vector<Case>& cases, bool large);
 void add_attention_pairs(std::vector<Pair>& pairs, const std::vector<Case>& cases);
 

@@ -51,6 +51,34 @@ TEST(EvalWindows, EveryTokenButTheFirstIsCountedOnceWithItsContext) {
             }
 }
 
+TEST(EvalWindows, ATokenSeesItsOwnDocumentAloneAndTheFirstOfADocumentIsNotCounted) {
+    const std::vector<std::int64_t> starts{0, 3, 4, 9, 16};
+    const auto document_of = [&](std::int64_t i) { return std::upper_bound(starts.begin(), starts.end(), i); };
+    for (std::int64_t size : {17, 20})
+        for (std::int64_t context : {1, 4, 7, 30})
+            for (std::int64_t stride = 1; stride <= context; ++stride) {
+                const auto tokens = counting(size);
+                const EvalWindows windows({tokens}, context, stride, starts);
+                ASSERT_EQ(windows.labels(), size - std::ssize(starts));
+                std::map<Token, int> counted;
+                Samples samples;
+                windows.fill({0, windows.count()}, samples);
+                ASSERT_EQ(samples.first_visible.size(), samples.tokens.size());
+                for (std::size_t i = 0; i < samples.labels.size(); ++i) {
+                    if (samples.tokens[i] == 0) continue;  // padding
+                    const std::int64_t text = samples.tokens[i] - 1, at = static_cast<std::int64_t>(i) % context;
+                    const std::int64_t first = text - at + samples.first_visible[i];
+                    EXPECT_EQ(document_of(first), document_of(text));
+                    EXPECT_TRUE(samples.first_visible[i] == 0 || document_of(first - 1) != document_of(text));
+                    if (samples.labels[i] == kIgnored) continue;
+                    EXPECT_EQ(document_of(samples.labels[i] - 1), document_of(text));
+                    ++counted[samples.labels[i]];
+                }
+                EXPECT_EQ(std::ssize(counted), windows.labels());
+                for (const auto& [token, times] : counted) EXPECT_EQ(times, 1) << token;
+            }
+}
+
 TEST(EvalWindows, WithoutOverlapTheyAreTheRowsThatTrainingEvaluates) {
     std::string text;
     for (int i = 0; i < 200; ++i) text += static_cast<char>('a' + i * i % 23);

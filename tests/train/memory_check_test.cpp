@@ -32,7 +32,8 @@ TEST(MemoryCheck, TheRanksOfAMachineMustFitTogether) {
     for (const int ranks : {1, 2, 4}) {
         const RankPlan plan = memory_plan(job, ranks, comm::TransportKind::inproc, 1);
         // Tokens and labels of the whole batch lie beside the arena, 4 bytes each.
-        const std::int64_t all = ranks * plan.extent_bytes + job.train.batch * job.model.context * 8;
+        const std::int64_t all =
+            ranks * (plan.extent_bytes + rank_overhead_bytes(ranks)) + job.train.batch * job.model.context * 8;
         EXPECT_EQ(refusal(job, ranks, all), "") << ranks;
         EXPECT_NE(refusal(job, ranks, all - ranks), "") << ranks;
     }
@@ -47,6 +48,11 @@ TEST(MemoryCheck, TheRefusalNamesBytesByKindAndWhatToLower) {
     large.train.batch = 1;
     large.model.width = 1024;
     EXPECT_THAT(refusal(large, 1, 1 << 20), HasSubstr("a smaller model"));
+    // Thousands of ranks on one machine hold more for each other than for the model.
+    Job thin = small_job();
+    thin.train.batch = 4096;
+    EXPECT_THAT(refusal(thin, 4096, 24'000'000'000),
+                AllOf(HasSubstr("the rank itself 3.76 GB"), HasSubstr("; fewer ranks.")));
     Job many = small_job();
     many.train.batch = 1 << 24;
     many.train.microbatch = 1;
