@@ -2,7 +2,7 @@
 # Each works on a bare Debian 12: missing packages are installed first (as root or through sudo), with no question asked.
 SHELL := /bin/bash
 .DEFAULT_GOAL := release
-.PHONY: help release dev demo test test-fast check format-check includes tidy asan tsan fuzz bench format clean \
+.PHONY: help release dev demo test test-fast parity check format-check includes tidy asan tsan fuzz bench format clean \
         packages check-packages
 
 CLANG_FORMAT := clang-format-14
@@ -32,6 +32,11 @@ test-fast: packages  ## build everything, run the tests that take a minute toget
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 	@scripts/run_tests.sh fast
+
+parity: packages  ## every layout of up to 8 ranks against one rank, some minutes (make test has a slice of it)
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target test_parity
+	@build/release/tests/test_parity --gtest_also_run_disabled_tests --gtest_filter='*DISABLED_Whole*'
 
 check: format-check includes tidy  ## format, direction of includes, clang-tidy
 

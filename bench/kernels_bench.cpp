@@ -132,7 +132,8 @@ void memory_bound(DType t, std::int64_t rows, std::int64_t width) {
     line("rms_norm_backward_input", RmsNormBackwardInput{}, {x, x, c, r}, {x});
     line("rms_norm_backward_weight", RmsNormBackwardWeight{}, {x, x, r}, {ca});
     line("column_sum", ColumnSum(1), {x}, {ca});
-    line("squared_norm", SquaredNorm{}, {xa}, {{{(rows * width + kNormBlock - 1) / kNormBlock}, DType::f64}});
+    const std::int64_t blocks = rows * width / kNormBlock;
+    line("squared_norm", SquaredNorm{}, {{{blocks, kNormBlock}, a}}, {{{blocks}, DType::f64}});
     line("adamw", AdamW(1e-3, 0.9, 0.99, 1e-8, 0.1, 1, 10), {xa}, {xa, xa, xa});
     line("adamw with copy", AdamW(1e-3, 0.9, 0.99, 1e-8, 0.1, 1, 10, true), {xa},
          {xa, xa, xa, {{rows, width}, DType::bf16}});

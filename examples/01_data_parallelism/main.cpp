@@ -15,6 +15,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "parallel/data_parallel.h"
+#include "parallel/gradient_buckets.h"
 
 namespace cleave {
 namespace {
@@ -38,15 +39,13 @@ struct Outcome {
 
 class Mlp {
   public:
-    Mlp(Engine& engine, const ModelLayouts& layouts, std::int64_t width) : parameters_(kLayers) {
+    Mlp(const ModelLayouts& layouts, std::int64_t width) : parameters_(kLayers) {
         for (int layer = 0; layer < kLayers; ++layer) {
             Parameter& p = parameters_[static_cast<std::size_t>(layer)];
             p.name = fmt::format("weight {}", layer);
             p.shape = {width, width};
-            p.layout = layouts.parameters;
-            p.value = engine.alloc(p.name, p.shape, p.layout, DType::f64, MemoryKind::parameters);
-            const double deviation = std::sqrt(2.0 / static_cast<double>(width));
-            engine.launch(kernels::FillNormal(1, p.name, deviation, 0), {p.value}, {p.value});
+            p.layout = layouts.stream_parameter;
+            p.initial_deviation = std::sqrt(2.0 / static_cast<double>(width));
         }
     }
 
@@ -76,7 +75,7 @@ struct Batch {
 
 Batch own_rows(Engine& engine, const ModelLayouts& layouts, std::int64_t width, int step) {
     Batch batch;
-    batch.inputs = engine.alloc("inputs", {kBatch, width}, layouts.activations, DType::f64, MemoryKind::activations);
+    batch.inputs = engine.alloc("inputs", {kBatch, width}, layouts.stream, DType::f64, MemoryKind::activations);
     batch.labels = engine.alloc("labels", {kBatch}, layouts.tokens, DType::i32, MemoryKind::activations);
     engine.launch(kernels::FillNormal(2, fmt::format("inputs {}", step), 1, 0), {batch.inputs}, {batch.inputs});
     // Something to learn: which of a row's first numbers is the largest.
@@ -92,9 +91,12 @@ Batch own_rows(Engine& engine, const ModelLayouts& layouts, std::int64_t width, 
 
 Outcome train(Engine& engine, const Options& options) {
     const ModelLayouts layouts = data_parallel_layouts(engine.mesh());
-    Mlp mlp(engine, layouts, options.width);
+    Mlp mlp(layouts, options.width);
     const auto parameters = mlp.parameters();
-    GradientBuckets gradients(engine, parameters, options.width * options.width * size_of(DType::f64));
+    ParameterStore store(engine, parameters, DType::f64,
+                         {.bucket_bytes = options.width * options.width * size_of(DType::f64)});
+    store.initialize(1);
+    GradientBuckets gradients(store);
     Outcome outcome;
     for (int step = 0; step < options.steps; ++step) {
         const Batch batch = own_rows(engine, layouts, options.width, step);
@@ -105,7 +107,7 @@ Outcome train(Engine& engine, const Options& options) {
         // The loss is a term of the global mean: times the number of ranks it is the mean of this rank's rows.
         outcome.losses.push_back(engine.read(loss, 0) * engine.mesh().world_size());
         engine.mark("backward begins");
-        tape.backward(loss, gradients.on_ready());
+        tape.backward(loss, gradients.hooks(true));
         engine.mark("backward ends");
         gradients.finish();
         for (Parameter* p : parameters)

@@ -109,6 +109,11 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     write_all(file_.get(), bytes, path_);
 }
 
+void AtomicFile::write_at(std::size_t offset, std::span<const std::byte> bytes) {
+    if (::lseek(file_.get(), static_cast<off_t>(offset), SEEK_SET) < 0) fail_to_write(path_, errno);
+    write_all(file_.get(), bytes, path_);
+}
+
 void AtomicFile::commit() {
     sync(file_.get(), path_);
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);

@@ -42,6 +42,8 @@ class AtomicFile {
 
     void write(std::span<const std::byte> bytes);
     void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+    // At `offset` from the beginning; what lies between and is never written reads as zero.
+    void write_at(std::size_t offset, std::span<const std::byte> bytes);
     void commit();
 
   private:

@@ -84,7 +84,7 @@ void print_row(const BenchOptions& options, const Communicator& world, const Mea
     std::fflush(out);
 }
 
-Json to_json(const BenchOptions& options, const Communicator& world, const Measurement& m) {
+Json json_of(const BenchOptions& options, const Communicator& world, const Measurement& m) {
     const double algbw = gigabytes(m.algorithm_bandwidth());
     Json row{{"bytes", m.bytes},
              {"elements", m.elements},
@@ -197,7 +197,7 @@ void print_explanation(const BenchOptions& options, const Explanation& e, std::F
     fmt::print(out, "{}", narrow(comm::to_string(*e.program)));
 }
 
-Json to_json(const BenchOptions& options, const Explanation& e) {
+Json json_of(const BenchOptions& options, const Explanation& e) {
     Json row{{"bytes", e.bytes},
              {"algorithm", comm::name_of(e.spec.algorithm)},
              {"why", e.choice},
@@ -221,7 +221,7 @@ void explain(const BenchOptions& options, const Communicator& world, std::FILE* 
     for (const std::int64_t elements : sizes_of(options)) all.push_back(explanation(options, world, elements));
     if (options.json) {
         Json rows = Json::array();
-        for (const Explanation& e : all) rows.push(to_json(options, e));
+        for (const Explanation& e : all) rows.push(json_of(options, e));
         return fmt::print(out, "{}\n", document_head(options, world).set("explained", std::move(rows)).dump(2));
     }
     for (std::size_t first = 0, last = 0; first < all.size(); first = last + 1) {
@@ -245,7 +245,7 @@ std::int64_t run(const BenchOptions& options, Communicator& world, std::FILE* ou
         wrong += m.wrong;
         if (!prints(world)) continue;
         if (options.json) {
-            rows.push(to_json(options, world, m));
+            rows.push(json_of(options, world, m));
             continue;
         }
         // What the communicator refuses it refuses at the first call: then nothing has been printed.

@@ -7,16 +7,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/wrap.h"
+#include "cli/model_job.h"
 #include "cli/product_text.h"
 #include "cli/table_text.h"
 #include "comm/launch.h"
-#include "config/models.h"
 #include "engine/cpu_engine.h"
-#include "train/dataset.h"
 #include "train/dry_run_report.h"
-#include "train/job_check.h"
 #include "train/memory_check.h"
-#include "train/weights_source.h"
 
 namespace cleave::cli {
 namespace {
@@ -38,12 +35,6 @@ Spread spread_of(const StepMeasurement& m) {
 
 double tokens_per_s(const StepMeasurement& m) {
     return static_cast<double>(m.tokens) / m.mean_step_seconds();
-}
-
-std::int64_t total_of(const BytesByKind& bytes) {
-    std::int64_t total = 0;
-    for (const std::int64_t part : bytes) total += part;
-    return total;
 }
 
 double rate(double amount, double seconds) {
@@ -149,26 +140,11 @@ int ranks_of(const BenchStepOptions& options) {
     return processes;
 }
 
-// As training has it, where the run names a text: a step needs none.
-void adopt_vocabulary(Job& job) {
-    if (job.model.vocabulary == 0 && data_problems(job.data).empty())
-        job.model.vocabulary = Dataset::open(job.data, std::nullopt).tokenizer().vocabulary();
-}
-
-Job checked_job(const BenchStepOptions& options, int ranks) {
-    RunFile file = read_model_or_run_file(options.model, options.sets);
-    file.add(adopt_model(file.job, [&](std::string_view key) { return file.places.contains(key); }));
-    adopt_vocabulary(file.job);
-    file.add(check_without_text(file.job, ranks));
-    throw_problems(file.problems);
-    return file.job;
-}
-
 }  // namespace
 
 int bench_step(const BenchStepOptions& options, std::FILE* out) {
     const int ranks = ranks_of(options);
-    const Job job = checked_job(options, ranks);
+    const Job job = model_job(options.model, options.sets, ranks);
     const int local = comm::under_mpirun() ? comm::process_place().local_count : ranks;
     const int team = team_size(local);
     check_memory(job, ranks, team);

@@ -26,6 +26,9 @@ int main(int argc, char** argv) {
     std::signal(SIGXFSZ, SIG_IGN);
     std::vector<std::unique_ptr<Command>> commands;
     commands.push_back(make_train_command());
+    commands.push_back(make_verify_command());
+    commands.push_back(make_explain_command());
+    commands.push_back(make_memory_command());
     commands.push_back(make_generate_command());
     commands.push_back(make_eval_command());
     commands.push_back(make_tokenize_command());

@@ -6,9 +6,9 @@
 // early or do not arrive within the timeout give a RankFailure on every rank, never a hang. Wrong arguments give a
 // UserError.
 //
-// Buffers: `in` is never written and must not overlap `out`, but all_reduce and reduce also work with in == out.
-// Sums follow one canonical order (comm/combine.h) unless the caller names ring or native. bf16 is summed in f32 and
-// rounded once. Counts are in elements.
+// Buffers: `in` is never written and must not overlap `out`; but all_reduce and reduce may have in == out, and (not by
+// native) reduce_scatter its out, all_gather its in, in the place of this rank's piece of the other. Sums follow one
+// canonical order (comm/combine.h) unless ring or native is named; bf16 is summed in f32. Counts are in elements.
 //
 // Thread rule: a Communicator belongs to the thread that runs its rank. Copies are the same communicator.
 #pragma once

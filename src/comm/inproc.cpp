@@ -8,10 +8,6 @@
 namespace cleave::comm {
 namespace {
 
-std::string describe_message(const char* what, int peer, const Message& m) {
-    return fmt::format("{} rank {}, tag {} ({}, {} elements)", what, peer, m.tag, name_of(m.dtype), m.count);
-}
-
 class InprocSend final : public Request {
   public:
     InprocSend(InprocEndpoint& endpoint, InprocGroupState& group, int rank, const Message& message)

@@ -41,11 +41,18 @@ struct InprocGroupState {
         alignas(64) std::atomic<int> arrived{0};
         alignas(64) std::atomic<bool> done{false};
     };
-    // Places come in chunks, linked as the group goes on, so that any number may be in flight. A chunk is large enough
-    // that its making does not count, and small enough to be no system call.
+    // Places come in chunks, linked as the group goes on, so that any number may be in flight. A chunk that all ranks
+    // have passed is used again: a steady state makes none.
     struct Chunk {
         static std::uint64_t places(std::size_t ranks) { return std::max<std::uint64_t>(8, 256 / ranks); }
         explicit Chunk(std::size_t ranks) : entries(places(ranks) * ranks), meetings(places(ranks)) {}
+        void reset() {
+            for (Entry& entry : entries) entry.progress.store(0, std::memory_order_relaxed);
+            for (Meeting& meeting : meetings) {
+                meeting.arrived.store(0, std::memory_order_relaxed);
+                meeting.done.store(false, std::memory_order_relaxed);
+            }
+        }
         std::vector<Entry> entries;
         std::vector<Meeting> meetings;
         std::shared_ptr<Chunk> next;  // guarded by chunk_mutex_
@@ -60,7 +67,9 @@ struct InprocGroupState {
         : world_ranks(std::move(ranks)),
           places(Chunk::places(world_ranks.size())),
           mailboxes(world_ranks.size()),
-          first_(std::make_shared<Chunk>(world_ranks.size())) {}
+          first_(new_chunk()) {
+        spare_ = std::make_unique<Chunk>(world_ranks.size());  // ranks are in two at a time
+    }
     int size() const { return static_cast<int>(world_ranks.size()); }
     // Each rank asks once. Whoever asks last takes it away, so that chunks all have passed are freed.
     std::shared_ptr<Chunk> first_chunk() {
@@ -71,7 +80,7 @@ struct InprocGroupState {
     }
     std::shared_ptr<Chunk> after(const std::shared_ptr<Chunk>& chunk) {
         const std::lock_guard lock(chunk_mutex_);
-        if (!chunk->next) chunk->next = std::make_shared<Chunk>(world_ranks.size());
+        if (!chunk->next) chunk->next = new_chunk();
         return chunk->next;
     }
 
@@ -80,7 +89,21 @@ struct InprocGroupState {
     std::vector<Mailbox> mailboxes;  // [receiver]
 
   private:
+    // With chunk_mutex_ held, or before anybody else is here.
+    std::shared_ptr<Chunk> new_chunk() {
+        if (!spare_) spare_ = std::make_unique<Chunk>(world_ranks.size());
+        return {spare_.release(), [this](Chunk* chunk) { retire(std::unique_ptr<Chunk>(chunk)); }};
+    }
+    // Nobody has it any more. The group's members and operations, which hold chunks, go before the group.
+    void retire(std::unique_ptr<Chunk> chunk) {
+        chunk->next.reset();
+        chunk->reset();
+        const std::lock_guard lock(chunk_mutex_);
+        spare_ = std::move(chunk);
+    }
+
     std::mutex chunk_mutex_;
+    std::unique_ptr<Chunk> spare_;
     std::shared_ptr<Chunk> first_;
     std::size_t asked_ = 0;
 };

@@ -5,10 +5,6 @@
 
 namespace cleave::comm {
 
-std::string describe_message(const char* what, int peer, const Message& m) {
-    return fmt::format("{} rank {}, tag {} ({}, {} elements)", what, peer, m.tag, name_of(m.dtype), m.count);
-}
-
 MpiSend::MpiSend(MpiEndpoint& endpoint, const MpiGroup& group, const Message& message, int number)
     : endpoint_(endpoint),
       group_(group),

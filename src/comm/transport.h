@@ -51,6 +51,8 @@ struct Message {
     DType dtype;
     std::int64_t bytes() const { return count * size_of(dtype); }
 };
+// "recv from rank 3, tag 7 (f32, 12 elements)"; `what` is the first part, `peer` a world rank.
+std::string describe_message(const char* what, int peer, const Message& m);
 
 // One rank's share of an operation, from issue to completion. Destroyed only when complete or after a failure.
 class Request {

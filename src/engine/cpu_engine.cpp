@@ -22,6 +22,9 @@ CpuEngine::CpuEngine(const Mesh& mesh, comm::Communicator& world, int team)
 
 void CpuEngine::run(const kernels::Kernel& kernel, kernels::Views inputs, kernels::Views outputs, void* workspace) {
     kernel.run(inputs, outputs, workspace);
+}
+
+void CpuEngine::progress() {
     world_.progress();
 }
 

@@ -31,6 +31,7 @@ class CpuEngine final : public Engine {
     void* acquire(std::int64_t bytes) override { return arena_.allocate(bytes); }
     void give_back(void* block, std::int64_t bytes) override { arena_.free(block, bytes); }
     void run(const kernels::Kernel& kernel, kernels::Views inputs, kernels::Views outputs, void* workspace) override;
+    void progress() override;
     void run_local(const Exchange& exchange) override;
     std::shared_ptr<void> start(const Exchange& exchange) override;
     void complete(const Exchange& exchange, const std::shared_ptr<void>& token) override;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "comm/algorithm.h"
 
@@ -37,7 +38,7 @@ void Engine::record(Event event) {
     trace_.add(std::move(event));
 }
 
-Tensor Engine::alloc(std::string_view name, const Shape& shape, const Layout& layout, DType dtype, MemoryKind kind) {
+kernels::View Engine::local_view(const Shape& shape, const Layout& layout, DType dtype) const {
     kernels::View view;
     view.dtype = dtype;
     view.shape = shape;
@@ -50,19 +51,53 @@ Tensor Engine::alloc(std::string_view name, const Shape& shape, const Layout& la
         extent = piece.length();
     }
     view.strides = kernels::dense_strides(view.shape);
+    return view;
+}
+
+Tensor Engine::alloc(std::string_view name, const Shape& shape, const Layout& layout, DType dtype, MemoryKind kind) {
+    kernels::View view = local_view(shape, layout, dtype);
     auto storage = acquire_storage(view.bytes(), kind);
     view.data = storage->data();
+    name_block(view.data, view.bytes(), kind, name);
     return {std::string(name), shape, layout, view, std::move(storage)};
 }
 
+namespace {
+
+void* element_at(const Tensor& tensor, std::int64_t index) {
+    auto* data = static_cast<std::byte*>(tensor.view().data);
+    return data == nullptr ? nullptr : data + index * size_of(tensor.dtype());
+}
+
+}  // namespace
+
 Tensor Engine::slice_of(const Tensor& flat, std::int64_t offset, std::string_view name, const Shape& shape,
                         const Layout& layout) {
-    for (const auto& entry : layout) CLEAVE_CHECK(!entry.placement.is(Kind::S), "a slice of a flat tensor is not cut");
-    CLEAVE_CHECK(offset + shape.elements() <= flat.view().elements());
-    kernels::View view = kernels::whole_view(nullptr, flat.dtype(), shape);
-    if (flat.view().data != nullptr)
-        view.data = static_cast<std::byte*>(flat.view().data) + offset * size_of(flat.dtype());
+    kernels::View view = local_view(shape, layout, flat.dtype());
+    CLEAVE_CHECK(offset + view.elements() <= flat.view().elements(), "{} at {} of {}", name, offset, flat.name());
+    view.data = element_at(flat, offset);
     return {std::string(name), shape, layout, view, flat.storage()};
+}
+
+Tensor Engine::piece_of(const Tensor& whole, const Layout& to) {
+    CLEAVE_CHECK(whole.local_shape() == whole.shape() && whole.view().dense(), "{} is not held whole", whole.name());
+    kernels::View view = local_view(whole.shape(), to, whole.dtype());
+    const std::int64_t row = view.shape.product(1, view.shape.rank());
+    CLEAVE_CHECK(row == whole.shape().product(1, whole.shape().rank()), "a piece of {} that is cut within its rows",
+                 whole.name());
+    view.data = element_at(whole, view.offset[0] * row);
+    return {whole.name(), whole.shape(), to, view, whole.storage()};
+}
+
+Tensor Engine::local_rows(const Tensor& tensor, const Range& rows) {
+    const Shape& local = tensor.local_shape();
+    CLEAVE_CHECK(tensor.view().dense() && rows.begin >= 0 && rows.begin <= rows.end && rows.end <= local[0],
+                 "rows [{}, {}) of {}", rows.begin, rows.end, tensor.name());
+    Shape shape = tensor.shape();
+    shape[0] = rows.length();
+    for (const auto& [axis, placement] : tensor.layout())
+        if (placement.is(Kind::S) && placement.dim == 0) shape[0] *= mesh_.size(axis);
+    return slice_of(tensor, rows.begin * local.product(1, local.rank()), tensor.name(), shape, tensor.layout());
 }
 
 void Engine::launch_checked(const kernels::Kernel& kernel, std::span<const Tensor> inputs,
@@ -79,15 +114,19 @@ void Engine::launch_checked(const kernels::Kernel& kernel, std::span<const Tenso
         workspace = acquire_storage(bytes, MemoryKind::workspace);
     if (!trace_.on()) {
         run(kernel, in_views, out_views, workspace ? workspace->data() : nullptr);
+        progress();
         return;
     }
     const kernels::Cost cost = kernel.cost(in_views, out_views);
     Event event{EventType::launch, std::string(kernel.name()), names_of(outputs), static_cast<std::int64_t>(cost.bytes),
                 cost.flops};
     event.products = kernel.products(in_views, out_views);
+    event.placement = to_string(outputs[0].layout(), mesh_);
     event.begin = trace_.now();
     run(kernel, in_views, out_views, workspace ? workspace->data() : nullptr);
     event.end = trace_.now();
+    progress();
+    event.moving = trace_.now() - event.end;
     record(std::move(event));
 }
 
@@ -115,9 +154,9 @@ void Engine::launch(const kernels::Kernel& kernel, std::span<const Tensor> in, s
     const auto rule = checked_rule(kernel, in, mesh_);
     CLEAVE_CHECK(rule.outputs.size() == out.size(), "kernel {} has {} outputs", kernel.name(), rule.outputs.size());
     for (std::size_t i = 0; i < out.size(); ++i)
-        CLEAVE_CHECK(rule.outputs[i] == out[i].layout(), "kernel {}: output {} is {}, but its rule gives {}",
-                     kernel.name(), out[i].name(), to_string(out[i].layout(), mesh_),
-                     to_string(rule.outputs[i], mesh_));
+        CLEAVE_CHECK(kernel.signature().accepts(i, rule.outputs[i], out[i].layout()),
+                     "kernel {}: output {} is {}, but its rule gives {}", kernel.name(), out[i].name(),
+                     to_string(out[i].layout(), mesh_), to_string(rule.outputs[i], mesh_));
     launch_checked(kernel, in, out);
 }
 
@@ -134,16 +173,26 @@ std::vector<Tensor> Engine::create(const kernels::Kernel& kernel, Tensors inputs
     return created;
 }
 
+Tensor Engine::alloc_output(const kernels::Kernel& kernel, Tensors inputs, const OutputSpec& output) {
+    const auto rule = checked_rule(kernel, {inputs.begin(), inputs.size()}, mesh_);
+    CLEAVE_CHECK(rule.outputs.size() == 1, "kernel {} has {} outputs", kernel.name(), rule.outputs.size());
+    return alloc(output.name, output.shape, rule.outputs[0], output.dtype, output.kind);
+}
+
 Tensor Engine::transition(const Tensor& tensor, const Layout& to) {
-    return finish(start_exchange(tensor, to, false));
+    return finish(start_exchange(tensor, to));
 }
 
 std::shared_ptr<PendingTransition> Engine::start_transition(const Tensor& tensor, const Layout& to) {
-    return start_exchange(tensor, to, false);
+    return start_exchange(tensor, to);
 }
 
 std::shared_ptr<PendingTransition> Engine::start_transition_in_place(const Tensor& tensor, const Layout& to) {
-    return start_exchange(tensor, to, true);
+    return start_exchange(tensor, to, tensor.relabelled(to));
+}
+
+std::shared_ptr<PendingTransition> Engine::start_transition_into(const Tensor& tensor, const Tensor& output) {
+    return start_exchange(tensor, output.layout(), output);
 }
 
 std::int64_t Engine::bytes_sent(const Exchange& exchange) const {
@@ -154,7 +203,51 @@ std::int64_t Engine::bytes_sent(const Exchange& exchange) const {
     return comm::build_program(spec).bytes_sent(static_cast<int>(own), exchange.input.dtype());
 }
 
-std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, const Layout& to, bool in_place) {
+namespace {
+
+std::string placement_text(const Exchange& exchange, const Mesh& mesh) {
+    std::string axes;
+    for (AxisId axis : exchange.axes) axes += (axes.empty() ? "" : ", ") + mesh.name(axis);
+    return fmt::format("{} -> {} along {}", to_string(exchange.from), to_string(exchange.to), axes);
+}
+
+// Where the whole tensor would begin, if the pieces of the outermost dim lay in one memory.
+std::uintptr_t origin_of(const Tensor& tensor) {
+    const kernels::View& view = tensor.view();
+    const int rank = view.shape.rank();
+    const std::int64_t before = rank == 0 ? 0 : view.offset[0] * view.shape.product(1, rank) * size_of(view.dtype);
+    return reinterpret_cast<std::uintptr_t>(view.data) - static_cast<std::uintptr_t>(before);
+}
+
+// Input and output may share memory where each element that both hold has one place in it.
+void check_output(const Exchange& exchange, const Tensor& output) {
+    const Tensor& input = exchange.input;
+    CLEAVE_CHECK(output.shape() == input.shape() && output.dtype() == input.dtype() && output.view().dense(),
+                 "{} {} into {} {}", input.name(), to_string(input.shape()), output.name(), to_string(output.shape()));
+    if (output.storage() != input.storage()) return;
+    const bool possible = exchange.action == Action::all_reduce || exchange.action == Action::all_gather ||
+                          exchange.action == Action::reduce_scatter;
+    CLEAVE_CHECK(possible && origin_of(input) == origin_of(output), "a {} of {} in place", name_of(exchange.action),
+                 input.name());
+}
+
+}  // namespace
+
+void Engine::record_local(const Exchange& exchange, double begin, const std::string& placement) {
+    const std::int64_t bytes = exchange.action == Action::nothing ? 0 : exchange.output.view().bytes();
+    record({EventType::local,
+            std::string(name_of(exchange.action)),
+            exchange.input.name(),
+            bytes,
+            0,
+            0,
+            begin,
+            trace_.now(),
+            {},
+            placement});
+}
+
+Exchange Engine::exchange_to(const Tensor& tensor, const Layout& to) const {
     if (std::string problem = problem_with(tensor.shape(), to, mesh_); !problem.empty())
         CLEAVE_CHECK(false, "transition of {} to {}: {}", tensor.name(), to_string(to, mesh_), problem);
     Exchange exchange;
@@ -170,26 +263,33 @@ std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, 
         exchange.to = change.to;
     }
     exchange.action = Transition{exchange.from, exchange.to}.action();
+    return exchange;
+}
+
+Action Engine::action_to(const Tensor& tensor, const Layout& to) const {
+    const Exchange exchange = exchange_to(tensor, to);
+    return mesh_.joint_size(exchange.axes) == 1 ? Action::nothing : exchange.action;
+}
+
+std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, const Layout& to,
+                                                          const Tensor& output) {
+    Exchange exchange = exchange_to(tensor, to);
+    const std::string placement = trace_.on() ? placement_text(exchange, mesh_) : "";
     CLEAVE_CHECK(tensor.view().dense(), "transition of a strided tensor {}", tensor.name());
-    if (exchange.action == Action::nothing) {
-        exchange.output = tensor.relabelled(to);
-        return std::make_shared<PendingTransition>(std::move(exchange), nullptr, -1);
-    }
-    CLEAVE_CHECK(!in_place || exchange.action == Action::all_reduce);
-    // A group of one: every action but a sum of one term is a change of label.
-    if (mesh_.joint_size(exchange.axes) == 1) {
+    // A group of one: every action is a change of label.
+    if (exchange.action == Action::nothing || mesh_.joint_size(exchange.axes) == 1) {
+        CLEAVE_CHECK(!output || output.view().data == tensor.view().data, "{} would have to be copied", tensor.name());
+        if (trace_.on() && mesh_.joint_size(exchange.axes) > 1) record_local(exchange, trace_.now(), placement);
         exchange.output = tensor.relabelled(to);
         exchange.action = Action::nothing;
         return std::make_shared<PendingTransition>(std::move(exchange), nullptr, -1);
     }
-    exchange.output =
-        in_place ? tensor.relabelled(to) : alloc(tensor.name(), tensor.shape(), to, tensor.dtype(), tensor.kind());
+    if (output) check_output(exchange, output);
+    exchange.output = output ? output : alloc(tensor.name(), tensor.shape(), to, tensor.dtype(), tensor.kind());
     const double begin = trace_.now();
     if (!communicates(exchange.action)) {
         run_local(exchange);
-        if (trace_.on())
-            record({EventType::local, std::string(name_of(exchange.action)), tensor.name(),
-                    exchange.output.view().bytes(), 0, 0, begin, trace_.now()});
+        if (trace_.on()) record_local(exchange, begin, placement);
         exchange.input = {};
         return std::make_shared<PendingTransition>(std::move(exchange), nullptr, -1);
     }
@@ -204,8 +304,16 @@ std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, 
     const std::int64_t number = exchanges_++;
     auto token = start(exchange);
     if (trace_.on())
-        record({EventType::issue, std::string(name_of(exchange.action)), fmt::format("{} #{}", tensor.name(), number),
-                bytes_sent(exchange), 0, 0, begin, trace_.now()});
+        record({EventType::issue,
+                std::string(name_of(exchange.action)),
+                fmt::format("{} #{}", tensor.name(), number),
+                bytes_sent(exchange),
+                0,
+                0,
+                begin,
+                trace_.now(),
+                {},
+                placement});
     return std::make_shared<PendingTransition>(std::move(exchange), std::move(token), number);
 }
 

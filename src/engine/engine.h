@@ -52,9 +52,15 @@ class Engine {
     virtual bool is_virtual() const = 0;
 
     Tensor alloc(std::string_view name, const Shape& shape, const Layout& layout, DType dtype, MemoryKind kind);
-    // `elements` elements of the flat tensor `flat` from `offset` on, as a tensor of their own. The layout cuts no dim.
+    // A tensor of its own in the memory of `flat`, this rank's piece from element `offset` of flat's piece on.
     Tensor slice_of(const Tensor& flat, std::int64_t offset, std::string_view name, const Shape& shape,
                     const Layout& layout);
+    // This rank's piece in the layout `to` of a tensor that it holds whole, in the same memory. `to` cuts the outermost
+    // dim alone.
+    Tensor piece_of(const Tensor& whole, const Layout& to);
+    // The rows [begin, end) of this rank's piece (dim 0) as a tensor of its own with the same layout: every rank of the
+    // axes that cut the rows gives as many.
+    Tensor local_rows(const Tensor& tensor, const Range& rows);
 
     using Tensors = std::initializer_list<Tensor>;
     // Into tensors that exist: their layouts must be those that the kernel's rule gives.
@@ -68,13 +74,20 @@ class Engine {
     Tensor create(const kernels::Kernel& kernel, Tensors inputs, const OutputSpec& output) {
         return create(kernel, inputs, std::initializer_list<OutputSpec>{output}).front();
     }
+    // What create() would make, for launches that fill it in parts.
+    Tensor alloc_output(const kernels::Kernel& kernel, Tensors inputs, const OutputSpec& output);
 
     // The same value in another layout. Along the axes that change, one and the same action must be asked for (they
     // then form one group), or several transitions must be written.
     Tensor transition(const Tensor& tensor, const Layout& to);
+    // What it asks of the ranks along the axes that change; nothing where they are one.
+    Action action_to(const Tensor& tensor, const Layout& to) const;
     std::shared_ptr<PendingTransition> start_transition(const Tensor& tensor, const Layout& to);
     // As start_transition, the result in the place of the input (all_reduce only, where input and output are alike).
     std::shared_ptr<PendingTransition> start_transition_in_place(const Tensor& tensor, const Layout& to);
+    // As start_transition, the result into a tensor that exists, whose layout is the one to come to. It may be this
+    // rank's piece of `tensor` (piece_of; a reduce_scatter in place), or `tensor` its piece (an all_gather in place).
+    std::shared_ptr<PendingTransition> start_transition_into(const Tensor& tensor, const Tensor& output);
     Tensor finish(const std::shared_ptr<PendingTransition>& pending);
 
     // The scalar's value; `stated` on the virtual engine.
@@ -88,8 +101,12 @@ class Engine {
     friend class Storage;
 
     virtual void* acquire(std::int64_t bytes) = 0;
+    // A tensor has taken the block.
+    virtual void name_block(void*, std::int64_t, MemoryKind, std::string_view) {}
     virtual void give_back(void* block, std::int64_t bytes) = 0;
     virtual void run(const kernels::Kernel& kernel, kernels::Views inputs, kernels::Views outputs, void* workspace) = 0;
+    // Between kernels: moves on what is in flight.
+    virtual void progress() {}
     virtual void run_local(const Exchange& exchange) = 0;
     // Starts the communication; complete() ends it. The token is whatever the engine needs in between.
     virtual std::shared_ptr<void> start(const Exchange& exchange) = 0;
@@ -103,7 +120,13 @@ class Engine {
   private:
     // Bytes that this rank sends, from the step program of the algorithm that the communicator chooses.
     std::int64_t bytes_sent(const Exchange& exchange) const;
-    std::shared_ptr<PendingTransition> start_exchange(const Tensor& tensor, const Layout& to, bool in_place);
+    // With its input, axes and action.
+    Exchange exchange_to(const Tensor& tensor, const Layout& to) const;
+    void record_local(const Exchange& exchange, double begin, const std::string& placement);
+    std::shared_ptr<PendingTransition> start_exchange(const Tensor& tensor, const Layout& to,
+                                                      const Tensor& output = {});
+    // The view of this rank's piece, without its place in memory.
+    kernels::View local_view(const Shape& shape, const Layout& layout, DType dtype) const;
     void launch_checked(const kernels::Kernel& kernel, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
     const Mesh& mesh_;

@@ -2,65 +2,18 @@
 
 #include <cmath>
 
+#include "base/mutation.h"
 #include "base/random.h"
 #include "kernels/activation.h"
 #include "kernels/dropout.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "kernels/loss.h"
-#include "kernels/matmul.h"
 #include "kernels/norm.h"
 #include "kernels/rotary.h"
 
 namespace cleave {
 
-using kernels::MatMul;
 using Gradients = std::span<const Tensor>;
-
-Tensor linear(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, WeightForm form, int in_dims,
-              std::string_view name) {
-    Engine& engine = tape.engine();
-    const bool in_out = form == WeightForm::in_out;
-    const int out_dims = weight.shape.rank() - in_dims;
-    const int outer_dims = x.shape().rank() - in_dims;
-    Shape shape;
-    for (int d = 0; d < outer_dims; ++d) shape.push_back(x.shape()[d]);
-    for (int d = 0; d < out_dims; ++d) shape.push_back(weight.shape[in_out ? in_dims + d : d]);
-
-    MatMul forward{in_out ? MatMul::Form::nn : MatMul::Form::nt, in_dims};
-    forward.bias = bias != nullptr;
-    const OutputSpec output{name, shape, x.dtype()};
-    Tensor y = bias != nullptr ? engine.create(forward, {x, weight.value, bias->value}, output)
-                               : engine.create(forward, {x, weight.value}, output);
-    if (!tape.recording()) return y;
-
-    auto half = [&tape, &engine, &weight, bias, in_out, outer_dims, out_dims, input = Tape::ref(x),
-                 input_name = x.name(), input_shape = x.shape(), saved = tape.save(x)](Gradients gradients) {
-        const Tensor& dy = gradients[0];
-        if (tape.wants_gradient(input)) {
-            const MatMul backward{in_out ? MatMul::Form::nt : MatMul::Form::nn, out_dims};
-            tape.add_gradient(input,
-                              engine.create(backward, {dy, weight.value}, {input_name, input_shape, dy.dtype()}));
-        }
-        tape.use(weight, [&engine, &weight, in_out, outer_dims, saved, dy] {
-            MatMul product{MatMul::Form::tn, outer_dims};
-            product.accumulate = true;
-            if (in_out)
-                engine.launch(product, {saved.get(), dy}, {weight.gradient});
-            else
-                engine.launch(product, {dy, saved.get()}, {weight.gradient});
-        });
-        if (bias != nullptr)
-            tape.use(*bias, [&engine, bias, out_dims, dy] {
-                engine.launch(kernels::ColumnSum{out_dims, true}, {dy}, {bias->gradient});
-            });
-    };
-    if (bias != nullptr)
-        tape.record({y}, std::move(half), {&weight, bias});
-    else
-        tape.record({y}, std::move(half), {&weight});
-    return y;
-}
 
 Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string_view name) {
     Engine& engine = tape.engine();
@@ -71,6 +24,7 @@ Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string
     tape.record({y},
                 [&tape, &engine, &table, tokens](Gradients gradients) {
                     tape.use(table, [&engine, &table, tokens, dy = gradients[0]] {
+                        if (mutated(Mutation::tied_gradient_dropped)) return;
                         engine.launch(kernels::EmbeddingBackward{}, {tokens, dy}, {table.gradient});
                     });
                 },
@@ -96,8 +50,13 @@ Tensor add_positions(Tape& tape, const Tensor& x, Parameter& table, std::string_
 
 Tensor add_document_positions(Tape& tape, const Tensor& x, const Tensor& first_visible, Parameter& table,
                               std::string_view name) {
-    const Tensor positions = tape.engine().create(kernels::DocumentPositions{}, {first_visible},
-                                                  {"positions", first_visible.shape(), first_visible.dtype()});
+    Engine& engine = tape.engine();
+    Layout rows = first_visible.layout();  // of x's
+    for (const auto& [axis, placement] : x.layout())
+        if (placement.is(Placement::Kind::S)) rows.set(axis, placement);
+    const Tensor first = engine.transition(first_visible, rows);
+    const Tensor positions =
+        engine.create(kernels::DocumentPositions{}, {first}, {"positions", first.shape(), first.dtype()});
     return add(tape, x, embedding(tape, positions, table, "position embedding"), name);
 }
 
@@ -125,10 +84,9 @@ Tensor layer_norm(Tape& tape, const Tensor& x, Parameter& gain, Parameter& bias,
             tape.add_gradient(Tape::ref(x),
                               engine.create(kernels::LayerNormBackwardInput{}, {dy, x, gain.value, mean, rstd},
                                             {x.name(), x.shape(), x.dtype()}));
-            tape.use(gain, [&engine, &gain, &bias, x, mean, rstd, dy] {
+            tape.use(gain, bias, [&engine, &gain, &bias, x, mean, rstd, dy] {
                 engine.launch(kernels::LayerNormBackwardWeight{}, {dy, x, mean, rstd}, {gain.gradient, bias.gradient});
             });
-            tape.use(bias, [] {});  // the gain's half has added both
         },
         {&gain, &bias});
     return y;
@@ -253,33 +211,6 @@ Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& fre
     return y;
 }
 
-Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name) {
-    return cross_entropy(tape, logits, labels, scale, 0, name).objective;
-}
-
-Loss cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, double z_loss,
-                   std::string_view name) {
-    Engine& engine = tape.engine();
-    const Shape rows = labels.shape();
-    const DType sums = accumulator_of(logits.dtype());
-    auto outputs = engine.create(kernels::CrossEntropy{scale, kIgnoredLabel}, {logits, labels},
-                                 {{name, {}, sums}, {"log-sum-exp", rows, sums}});
-    const Tensor& lse = outputs[1];
-    Loss loss{outputs[0], outputs[0], {}};
-    if (z_loss != 0) {
-        loss.z_loss = engine.create(kernels::ZLoss{z_loss * scale, kIgnoredLabel}, {lse, labels}, {"z-loss", {}, sums});
-        loss.objective = engine.create(kernels::Add{}, {loss.cross_entropy, loss.z_loss}, {"objective", {}, sums});
-    }
-    if (!tape.recording()) return loss;
-    tape.record({loss.objective}, [&tape, &engine, scale, z_loss, logits, labels, lse](Gradients gradients) {
-        Tensor in_place = logits.relabelled(logits.layout().dual());
-        engine.launch(kernels::CrossEntropyBackward{scale, kIgnoredLabel, z_loss}, {gradients[0], logits, lse, labels},
-                      {in_place});
-        tape.add_gradient(Tape::ref(logits), std::move(in_place));
-    });
-    return loss;
-}
-
 Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameters, Segment block) {
     if (!tape.recording() || tape.recompute() != Recompute::full) return block(tape, x);
     Tape forward_only(tape, false);
@@ -301,9 +232,22 @@ Tensor transition(Tape& tape, const Tensor& x, const Layout& to) {
     Engine& engine = tape.engine();
     Tensor y = engine.transition(x, to);
     if (!tape.recording()) return y;
-    tape.record({y}, [&tape, &engine, x = Tape::ref(x)](Gradients gradients) {
+    // Another label of the same values is as cheap as they are.
+    if (y.storage() == x.storage() && tape.is_cheap(x))
+        tape.remake(y, [saved = tape.save(x), to] { return saved.get().relabelled(to); });
+    const bool labels_alone = y.storage() == x.storage();
+    tape.record({y}, [&tape, &engine, labels_alone, x = Tape::ref(x)](Gradients gradients) {
+        if (mutated(Mutation::input_gradient_not_summed) && labels_alone)
+            return tape.add_gradient(x, gradients[0].relabelled(x.layout.dual()));
         tape.add_gradient(x, engine.transition(gradients[0], x.layout.dual()));
     });
+    return y;
+}
+
+Tensor transition_again(Tape& tape, const Tensor& x, const Layout& to) {
+    Tensor y = transition(tape, x, to);
+    if (!tape.recording() || y.storage() == x.storage()) return y;
+    tape.remake(y, [&engine = tape.engine(), saved = tape.save(x), to] { return engine.transition(saved.get(), to); });
     return y;
 }
 

@@ -16,9 +16,30 @@ namespace cleave {
 // How a weight lies: GPT-2's Conv1D is [in.., out..], everybody else's Linear is [out.., in..].
 enum class WeightForm : std::uint8_t { in_out, out_in };
 
-// x [m.. in..], weight -> [m.. out..]; `in_dims` dims of x are contracted. bias [out..] or null.
-Tensor linear(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, WeightForm form, int in_dims,
+// A tensor of which chunks of rows may be on their way (transition_in_chunks), for products with weights, the first of
+// which takes them as they come. Every tensor is one that is there.
+class Arriving {
+  public:
+    struct State;
+    Arriving(Tensor value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+    Arriving(Tensor value, std::shared_ptr<State> state) : value_(std::move(value)), state_(std::move(state)) {}
+    Tensor whole() const;  // when all has come
+
+  private:
+    friend Tensor linear(Tape& tape, const Arriving& x, Parameter& weight, Parameter* bias, WeightForm form,
+                         int in_dims, std::string_view name);
+    Tensor value_;
+    std::shared_ptr<State> state_;
+};
+
+// x [m.. in..], weight -> [m.. out..]; `in_dims` dims of x are contracted. bias [out..] or null; where the contracted
+// dims are cut, so that the result is P, it is I along those axes and added on the first rank.
+Tensor linear(Tape& tape, const Arriving& x, Parameter& weight, Parameter* bias, WeightForm form, int in_dims,
               std::string_view name);
+// The same in the layout `to`: each of `chunks` chunks of rows is on its way while the next one's product runs, and in
+// backward the gradient comes in chunks.
+Tensor linear_to(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, WeightForm form, int in_dims,
+                 std::string_view name, const Layout& to, int chunks);
 
 // tokens [b t], table [v c] -> [b t c]
 Tensor embedding(Tape& tape, const Tensor& tokens, Parameter& table, std::string_view name);
@@ -53,6 +74,9 @@ Tensor dropout(Tape& tape, const Tensor& x, const DropoutOptions& options, std::
 Tensor rotary(Tape& tape, const Tensor& x, const kernels::RotaryFrequencies& frequencies, std::string_view name,
               std::int64_t first_position = 0);
 
+// fused: without the matrix of probabilities, memory linear in the sequence. materialised: with it, and with what the
+// dropout of it keeps (kernels/materialised_attention.h); no bits in common.
+enum class AttentionKind : std::uint8_t { fused, materialised };
 // Which of the keys up to its own a query sees. window: the last so many, 0: all. first_visible (i32 [b t], or none):
 // none before this one, where the query's document begins (kernels/attention.h).
 struct AttentionMask {
@@ -63,16 +87,21 @@ struct AttentionMask {
 struct ProbabilityDropout {
     double probability = 0;
     std::string place;
+    bool keep_mask = false;  // materialised: as DropoutOptions
+};
+struct AttentionOptions {
+    AttentionKind kind = AttentionKind::fused;
+    ProbabilityDropout dropout{};
 };
 // Causal attention, scale 1/sqrt(d). qkv [b t 3 h d] -> [b t h d]
 Tensor attention_packed(Tape& tape, const Tensor& qkv, std::string_view name, const AttentionMask& mask = {},
-                        const ProbabilityDropout& dropout = {});
-// q [b t h d], k and v [b t g d], g divides h -> [b t h d]
+                        const AttentionOptions& options = {});
+// q [b t h d] or [b t g r d], k and v [b t g d], g divides h -> as q
 Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v, std::string_view name,
-                 const AttentionMask& mask = {}, const ProbabilityDropout& dropout = {});
+                 const AttentionMask& mask = {}, const AttentionOptions& options = {});
 
-// logits [.. v], labels [..] (kIgnoredLabel: not counted) -> scale x the sum of -log softmax(logits)[label], a scalar.
-// The backward overwrites the logits: nothing may read them after it.
+// logits [.. v], v may be cut, labels [..] (kIgnoredLabel: not counted) -> scale x the sum of -log
+// softmax(logits)[label], a scalar. The backward overwrites the logits: nothing may read them after it.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 Tensor cross_entropy(Tape& tape, const Tensor& logits, const Tensor& labels, double scale, std::string_view name);
 
@@ -93,6 +122,12 @@ Tensor recomputed(Tape& tape, const Tensor& x, std::vector<Parameter*> parameter
 
 // Differentiable transition; its backward is the dual.
 Tensor transition(Tape& tape, const Tensor& x, const Layout& to);
+// The same, made again in backward where the result is needed there, so that x alone is kept: its bytes travel once
+// more.
+Tensor transition_again(Tape& tape, const Tensor& x, const Layout& to);
+// Either of them (`again`) in chunks of rows, for linear(): the chunks are on their way when it returns. In backward
+// the gradient's chunks go out while the product that has read first makes the next ones.
+Arriving transition_in_chunks(Tape& tape, const Tensor& x, const Layout& to, int chunks, bool again);
 
 // f32 for f32 and bf16, f64 for f64.
 constexpr DType accumulator_of(DType dtype) {

@@ -15,7 +15,13 @@ struct Parameter {
     bool decays = true;       // weight decay applies (matrices; not norms and biases)
     double initial_mean = 0;  // normal(mean, deviation); deviation 0 is a constant
     double initial_deviation = 0;
+    // The part of the model that uses it, in the order of use: 0 embedding, then the blocks, then the head. A parameter
+    // that two parts use (a tied table) names the later one as well.
+    int group = 0;
+    int second_group = -1;
 
+    // Views into the memory that parallel/parameter_store.h and parallel/gradient_buckets.h own. Empty where this rank
+    // does not hold the parameter whole: of ZeRO's stages.
     Tensor value;     // in the dtype of the computation
     Tensor master;    // f32 under bf16; otherwise value itself
     Tensor gradient;  // accumulator dtype, layout = dual(layout); all uses of all microbatches add into it

@@ -1,5 +1,7 @@
 #include "engine/tape.h"
 
+#include <utility>
+
 #include "kernels/elementwise.h"
 
 namespace cleave {
@@ -16,6 +18,10 @@ void Tape::record(std::initializer_list<Tensor> outputs, InputHalf half, std::in
     owner_of_uses().announce_uses(std::span(uses.begin(), uses.size()));
 }
 
+void Tape::record_hook(std::function<void()> hook) {
+    if (recording_) nodes_.push_back({{}, [hook = std::move(hook)](std::span<const Tensor>) { hook(); }});
+}
+
 void Tape::announce_uses(std::span<Parameter* const> parameters) {
     for (Parameter* parameter : parameters) ++uses_left_[parameter];
 }
@@ -25,7 +31,11 @@ void Tape::retract_uses(std::span<Parameter* const> parameters) {
 }
 
 void Tape::cheap(const Tensor& tensor, std::function<Tensor()> make) {
-    if (recompute_ == Recompute::selective) cheap_[tensor.id()] = {std::move(make), {}};
+    if (recompute_ == Recompute::selective) remake(tensor, std::move(make));
+}
+
+void Tape::remake(const Tensor& tensor, std::function<Tensor()> make) {
+    cheap_[tensor.id()] = {std::move(make), {}};
 }
 
 Tape::Saved Tape::save(const Tensor& tensor) {
@@ -58,9 +68,14 @@ void Tape::add_gradient(const Ref& value, Tensor gradient) {
     }
 }
 
-void Tape::use(Parameter& parameter, WeightHalf half) {
-    if (parent_ != nullptr) return parent_->use(parameter, std::move(half));
-    WeightUse use{&parameter, std::move(half)};
+Tensor Tape::take_gradient(const Ref& value) {
+    auto found = values_.find(value.id);
+    return found == values_.end() ? Tensor() : std::exchange(found->second.gradient, {});
+}
+
+void Tape::use_all(const Parameters& parameters, WeightHalf half) {
+    if (parent_ != nullptr) return parent_->use_all(parameters, std::move(half));
+    WeightUse use{parameters, std::move(half)};
     if (defer_weight_halves_)
         deferred_.push_back(std::move(use));
     else
@@ -68,12 +83,19 @@ void Tape::use(Parameter& parameter, WeightHalf half) {
 }
 
 void Tape::run_use(const WeightUse& use) {
+    for (Parameter* parameter : use.parameters)
+        if (parameter != nullptr && hooks_.before) hooks_.before(*parameter);
     use.half();
-    const auto left = uses_left_.find(use.parameter);
-    CLEAVE_CHECK(left != uses_left_.end(), "{} was used more often in backward than in forward", use.parameter->name);
+    for (Parameter* parameter : use.parameters)
+        if (parameter != nullptr) count_use(*parameter);
+}
+
+void Tape::count_use(Parameter& parameter) {
+    const auto left = uses_left_.find(&parameter);
+    CLEAVE_CHECK(left != uses_left_.end(), "{} was used more often in backward than in forward", parameter.name);
     if (--left->second == 0) {
         uses_left_.erase(left);
-        if (ready_) ready_(*use.parameter);
+        if (hooks_.ready) hooks_.ready(parameter);
     }
 }
 
@@ -92,7 +114,7 @@ void Tape::backward_from(const Tensor& value, Tensor gradient) {
         const Node node = std::move(nodes_.back());  // its closure, and what it saved, go when it has run
         nodes_.pop_back();
         std::vector<Tensor> gradients;
-        bool any = false;
+        bool any = node.outputs.empty();
         for (std::uint64_t id : node.outputs) {
             Value& value = values_.at(id);
             gradients.push_back(value.watched ? value.gradient : std::move(value.gradient));
@@ -103,10 +125,10 @@ void Tape::backward_from(const Tensor& value, Tensor gradient) {
     }
 }
 
-void Tape::backward(const Tensor& loss, const GradientReady& ready) {
-    ready_ = ready;
+void Tape::backward(const Tensor& loss, const GradientHooks& hooks) {
+    hooks_ = hooks;
     run_from_loss(loss);
-    ready_ = {};
+    hooks_ = {};
 }
 
 void Tape::backward_inputs(const Tensor& loss) {
@@ -115,14 +137,14 @@ void Tape::backward_inputs(const Tensor& loss) {
     defer_weight_halves_ = false;
 }
 
-void Tape::run_weight_halves(const GradientReady& ready) {
-    ready_ = ready;
+void Tape::run_weight_halves(const GradientHooks& hooks) {
+    hooks_ = hooks;
     for (WeightUse& use : deferred_) {
         run_use(use);
         use.half = {};  // frees what it held
     }
     deferred_.clear();
-    ready_ = {};
+    hooks_ = {};
 }
 
 void Tape::watch(const Tensor& tensor) {

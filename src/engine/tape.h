@@ -14,6 +14,7 @@
 // has the same bits. Thread rule: one rank's thread.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -66,12 +67,20 @@ class Tape {
     using InputHalf = std::function<void(std::span<const Tensor> gradients)>;
     void record(std::initializer_list<Tensor> outputs, InputHalf half, std::initializer_list<Parameter*> uses = {});
 
+    // Runs `hook` when backward comes to this point: after everything that is recorded later, before what is recorded
+    // earlier.
+    void record_hook(std::function<void()> hook);
+
     // For input halves. Adds `gradient` to what the value has collected; ignored where no recorded function produced
     // it.
     void add_gradient(const Ref& value, Tensor gradient);
+    // What the value has collected so far, taken from it; empty where that is nothing.
+    Tensor take_gradient(const Ref& value);
     bool wants_gradient(const Ref& value) const { return values_.count(value.id) != 0; }
     // One use of a parameter: `half` adds its part to parameter.gradient, now or with the other weight halves.
-    void use(Parameter& parameter, WeightHalf half);
+    void use(Parameter& parameter, WeightHalf half) { use_all({&parameter, nullptr}, std::move(half)); }
+    // One use of two parameters, whose gradients one kernel makes.
+    void use(Parameter& first, Parameter& second, WeightHalf half) { use_all({&first, &second}, std::move(half)); }
 
     // What a function keeps of a tensor for its backward. Copies share one tensor.
     class Saved {
@@ -94,17 +103,25 @@ class Tape {
     Saved save(const Tensor& tensor);
     // Tells save() how `tensor` is made again from what backward needs anyway.
     void cheap(const Tensor& tensor, std::function<Tensor()> make);
+    // The same whatever is recomputed.
+    void remake(const Tensor& tensor, std::function<Tensor()> make);
+    bool is_cheap(const Tensor& tensor) const { return cheap_.count(tensor.id()) != 0; }
 
-    // Called when the last weight half of a parameter on this tape has run: its gradient has all of this tape's parts.
-    using GradientReady = std::function<void(Parameter&)>;
+    // What the owner of the gradients wants to know; either may be empty.
+    struct GradientHooks {
+        // Before each weight half that adds to the parameter's gradient: it must be there.
+        std::function<void(Parameter&)> before;
+        // When the last weight half of a parameter on this tape has run: its gradient has all of this tape's parts.
+        std::function<void(Parameter&)> ready;
+    };
 
     // Runs the backward of everything recorded, from `loss` (a scalar), and empties the tape.
-    void backward(const Tensor& loss, const GradientReady& ready = {});
+    void backward(const Tensor& loss, const GradientHooks& hooks = {});
     // The same from any recorded value and its gradient.
     void backward_from(const Tensor& value, Tensor gradient);
     // The input halves alone; the weight halves wait for run_weight_halves().
     void backward_inputs(const Tensor& loss);
-    void run_weight_halves(const GradientReady& ready = {});
+    void run_weight_halves(const GradientHooks& hooks = {});
 
     // Lets a tensor that no function produced have a gradient, and gives it after the backward.
     void watch(const Tensor& tensor);
@@ -116,11 +133,12 @@ class Tape {
 
   private:
     struct Node {
-        std::vector<std::uint64_t> outputs;
+        std::vector<std::uint64_t> outputs;  // a hook has none
         InputHalf half;
     };
+    using Parameters = std::array<Parameter*, 2>;  // the second may be null
     struct WeightUse {
-        Parameter* parameter;
+        Parameters parameters;
         WeightHalf half;
     };
     struct Value {
@@ -133,7 +151,9 @@ class Tape {
     };
     void run_from_loss(const Tensor& loss);
     Tape& owner_of_uses() { return parent_ == nullptr ? *this : parent_->owner_of_uses(); }
+    void use_all(const Parameters& parameters, WeightHalf half);
     void run_use(const WeightUse& use);
+    void count_use(Parameter& parameter);
 
     Engine& engine_;
     bool recording_;
@@ -141,7 +161,7 @@ class Tape {
     std::optional<Randomness> randomness_;
     Tape* parent_ = nullptr;
     bool defer_weight_halves_ = false;
-    GradientReady ready_;
+    GradientHooks hooks_;
     std::vector<Node> nodes_;
     std::unordered_map<std::uint64_t, Value> values_;
     std::unordered_map<std::uint64_t, Cheap> cheap_;

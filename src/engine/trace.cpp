@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <map>
+
+#include "base/clock.h"
+#include "placement/transition.h"
 
 namespace cleave {
 
@@ -22,10 +24,6 @@ std::string_view name_of(EventType type) {
 
 namespace {
 
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 std::string escaped(std::string_view text) {
     std::string out;
     for (char c : text) {
@@ -36,6 +34,25 @@ std::string escaped(std::string_view text) {
 }
 
 }  // namespace
+
+double exposed_communication(const Event& event) {
+    switch (event.type) {
+        case EventType::launch: return event.moving;
+        case EventType::issue:
+        case EventType::wait:
+        case EventType::local: return event.end - event.begin;
+        case EventType::read:
+        case EventType::write:
+        case EventType::mark: break;
+    }
+    return 0;
+}
+
+double exposed_communication(std::span<const Event> events) {
+    double sum = 0;
+    for (const Event& event : events) sum += exposed_communication(event);
+    return sum;
+}
 
 void Trace::start() {
     events_.clear();
@@ -66,6 +83,7 @@ std::string chrome_events(int rank, const std::vector<Event>& events) {
     add(fmt::format(R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0}"}}}})", rank));
     add(fmt::format(R"({{"ph":"M","pid":{},"tid":0,"name":"thread_name","args":{{"name":"compute"}}}})", rank));
     add(fmt::format(R"({{"ph":"M","pid":{},"tid":1,"name":"thread_name","args":{{"name":"in flight"}}}})", rank));
+    double exposed = 0;
     std::map<std::string, double> issued;  // by detail, which numbers the operation
     for (const Event& event : events) {
         if (event.type == EventType::mark) {
@@ -73,9 +91,14 @@ std::string chrome_events(int rank, const std::vector<Event>& events) {
                             escaped(event.name), event.begin * kMicro));
             continue;
         }
+        if (event.type == EventType::local && event.name == name_of(Action::nothing)) continue;  // takes no time
         add(span(rank, 0, name_of(event.type), event, event.begin));
         add(fmt::format(R"({{"ph":"C","pid":{},"name":"live bytes","ts":{:.3f},"args":{{"bytes":{}}}}})", rank,
                         event.end * kMicro, event.live_bytes));
+        if (const double own = exposed_communication(event); own > 0)
+            add(fmt::format(R"({{"ph":"C","pid":{},"name":"exposed communication s","ts":{:.3f},)"
+                            R"("args":{{"exposed_comm_s":{:.9f}}}}})",
+                            rank, (event.end + event.moving) * kMicro, exposed += own));
         if (event.type == EventType::issue) issued[event.detail] = event.begin;
         if (const auto issue = issued.find(event.detail); event.type == EventType::wait && issue != issued.end())
             add(span(rank, 1, "in flight", event, issue->second));

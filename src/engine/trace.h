@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@ enum class EventType : std::uint8_t {
     launch,  // a kernel, on the compute stream
     issue,   // a collective or a send or receive is handed to the communication stream
     wait,    // the compute stream waits for it
-    local,   // a transition that needs no communication
+    local,   // a transition that needs no communication, or none but another label ("nothing")
     read,    // a scalar comes to the host
     write,   // host data goes into a tensor
     mark,    // a named point of the program ("forward 3")
@@ -32,7 +33,13 @@ struct Event {
     double begin = 0;             // seconds since the trace began; 0 on the virtual engine
     double end = 0;
     std::vector<kernels::Product> products = {};  // launch: the matrix products that it consists of
+    std::string placement = {};                   // launch: of its first output; issue and local: "P -> I along tp"
+    double moving = 0;  // launch: seconds after its end in which the rank moved data that is in flight
 };
+
+// Seconds of the rank's own thread that communication took: handing it over, blocked in waits for it, moving data.
+double exposed_communication(const Event& event);
+double exposed_communication(std::span<const Event> events);
 
 class Trace {
   public:
@@ -50,7 +57,8 @@ class Trace {
 };
 
 // For ui.perfetto.dev or chrome://tracing: one rank's events as a process with a thread for its kernels, one for what
-// is in flight and a counter of live memory (a fragment), and the fragments of all ranks as one JSON document.
+// is in flight and counters of live memory and of the exposed communication so far (a fragment), and the fragments of
+// all ranks as one JSON document.
 std::string chrome_events(int rank, const std::vector<Event>& events);
 std::string chrome_trace(const std::vector<std::string>& fragments);
 

@@ -29,7 +29,18 @@ void* VirtualEngine::acquire(std::int64_t bytes) {
     return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): never followed
 }
 
+void VirtualEngine::name_block(void* block, std::int64_t bytes, MemoryKind kind, std::string_view name) {
+    if (keeps_names_ && bytes > 0) named_[block] = {std::string(name), kind, bytes};
+}
+
+std::vector<VirtualEngine::Block> VirtualEngine::live_blocks() const {
+    std::vector<Block> blocks;
+    for (const auto& [address, block] : named_) blocks.push_back(block);
+    return blocks;
+}
+
 void VirtualEngine::give_back(void* block, std::int64_t bytes) {
+    if (bytes > 0) named_.erase(block);
     allocator_.free(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(block)) - 1, bytes);
 }
 

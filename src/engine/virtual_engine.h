@@ -3,6 +3,10 @@
 // be run one after the other.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "engine/arena.h"
 #include "engine/engine.h"
 
@@ -19,9 +23,19 @@ class VirtualEngine final : public Engine {
     const OffsetAllocator& allocator() const { return allocator_; }
     void reset_peaks();
 
+    // What lives, by the name of its tensor, in the order of addresses; from keep_names() on.
+    struct Block {
+        std::string name;
+        MemoryKind kind;
+        std::int64_t bytes;
+    };
+    void keep_names() { keeps_names_ = true; }
+    std::vector<Block> live_blocks() const;
+
   private:
     void* acquire(std::int64_t bytes) override;
     void give_back(void* block, std::int64_t bytes) override;
+    void name_block(void* block, std::int64_t bytes, MemoryKind kind, std::string_view name) override;
     void run(const kernels::Kernel&, kernels::Views, kernels::Views, void*) override {}
     void run_local(const Exchange&) override {}
     std::shared_ptr<void> start(const Exchange&) override { return nullptr; }
@@ -29,6 +43,8 @@ class VirtualEngine final : public Engine {
     void copy_in(const Tensor&, std::span<const std::byte>) override {}
 
     OffsetAllocator allocator_;
+    bool keeps_names_ = false;
+    std::map<void*, Block> named_;
 };
 
 }  // namespace cleave

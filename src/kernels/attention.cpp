@@ -173,8 +173,8 @@ void attend(const Task<T>& task, const ProbabilityDropout<accumulator_t<T>>& dro
 
 // Queries [first, last) of the heads that share key head g of sample b.
 template <class T>
-void attend_group(const Task<T>& task, Views inputs, Views outputs, std::int64_t b, std::int64_t g, std::int64_t first,
-                  std::int64_t last) {
+void attend_group(const Task<T>& task, const View& launched_q, Views inputs, Views outputs, std::int64_t b,
+                  std::int64_t g, std::int64_t first, std::int64_t last) {
     const HeadRows<T> k(inputs[1], b, g), v(inputs[2], b, g);
     const ForwardScratch<T>& scratch = task.scratch;
     const std::int64_t end = task.mask.end(last - 1);
@@ -186,7 +186,7 @@ void attend_group(const Task<T>& task, Views inputs, Views outputs, std::int64_t
     const AttentionShape& shape = task.shape;
     for (std::int64_t h = g * shape.group(); h < (g + 1) * shape.group(); ++h) {
         auto* lse = outputs[1].as<accumulator_t<T>>() + (b * shape.heads + h) * shape.queries;
-        const ProbabilityDropout<accumulator_t<T>> dropout(task.form, shape, inputs[0], b, h);
+        const ProbabilityDropout<accumulator_t<T>> dropout(task.form, shape, launched_q, b, h);
         for (std::int64_t t = first; t < last; t += kQueryBlock)
             attend(task, dropout, HeadRows<T>(inputs[0], b, h), HeadRows<T>(outputs[0], b, h), lse, t,
                    std::min(kQueryBlock, last - t));
@@ -199,25 +199,34 @@ const Signature& Attention::signature() const {
     static const Signature plain("~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] -> o[b t! h d!] lse[b h t!]");
     static const Signature with_documents(
         "~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] #first[b t!] -> o[b t! h d!] lse[b h t!]");
+    static const Signature grouped("~q[b t! g r d!] ~k[b s! g d!] ~v[b s! g d!] -> o[b t! g r d!] lse[b g r t!]");
+    static const Signature grouped_with_documents(
+        "~q[b t! g r d!] ~k[b s! g d!] ~v[b s! g d!] #first[b t!] -> o[b t! g r d!] lse[b g r t!]");
+    if (form.grouped) return form.documents ? grouped_with_documents : grouped;
     return form.documents ? with_documents : plain;
 }
 
 Cost Attention::cost(Views inputs, Views outputs) const {
-    const AttentionShape shape(form, inputs[0], inputs[1]);
+    const ForwardHeads heads(form, inputs, outputs);
+    const AttentionShape shape(form, heads.inputs[0], heads.inputs[1]);
     Cost cost = elementwise_cost(inputs, outputs, 0);
     cost.flops = 4 * static_cast<double>(shape.depth) * shape.pairs();
     return cost;
 }
 
-std::int64_t Attention::workspace_bytes(Views inputs, Views) const {
-    const AttentionShape shape(form, inputs[0], inputs[1]);
+std::int64_t Attention::workspace_bytes(Views inputs, Views outputs) const {
+    const ForwardHeads heads(form, inputs, outputs);
+    const AttentionShape shape(form, heads.inputs[0], heads.inputs[1]);
     if (is_row_attention(form, shape)) return row_attention_workspace(shape, inputs[0].dtype);
     return dispatch_float(inputs[0].dtype,
                           [&]<class T>(T) { return team_size() * ForwardScratch<T>(shape, nullptr).bytes; });
 }
 
-void Attention::run(Views inputs, Views outputs, void* workspace) const {
-    expect_count(*this, inputs, form.documents ? 4 : 3, outputs, 2);
+void Attention::run(Views launched_inputs, Views launched_outputs, void* workspace) const {
+    expect_count(*this, launched_inputs, form.documents ? 4 : 3, launched_outputs, 2);
+    const ForwardHeads merged_heads(form, launched_inputs, launched_outputs);
+    const Views inputs = merged_heads.inputs;
+    const Views outputs = merged_heads.outputs;
     const auto& q = inputs[0];
     expect_attention(form, q, inputs[1], inputs[2], outputs[1]);
     expect_heads(outputs[0], q, q.dtype);
@@ -240,7 +249,7 @@ void Attention::run(Views inputs, Views outputs, void* workspace) const {
                                mask,
                                static_cast<accumulator_t<T>>(form.scale),
                                mask.begin(first) / kKeyBlock * kKeyBlock};
-            attend_group(task, inputs, outputs, b, i % shape.key_heads, first,
+            attend_group(task, launched_inputs[0], inputs, outputs, b, i % shape.key_heads, first,
                          std::min(shape.queries, first + kTaskQueries));
         });
     });

@@ -8,9 +8,11 @@
 //   documents   s >= first[b t] as well: the last input, i32, tells where the query's document begins among the keys.
 //   It
 //               does not decrease along t, and every query sees its own key: 0 <= first[b t] <= t + S - T
-// Window and documents need causal. Time is in proportion to what is seen: blocks of keys outside are not touched;
-// cost() counts the pairs seen, but takes each sample for one document, whose content only run() knows. q, k, v, o and
-// their gradients may be strided (the last dim dense) and have one dtype; lse has the accumulator's and is dense, like
+// With `grouped`, q, o and their gradients have the heads that share a key head in a dim of their own, q[b t G H/G d]
+// and lse[b G H/G t]: so that G may be cut along one axis, and H/G along another along which k and v are whole. Window
+// and documents need causal. Time is in proportion to what is seen: blocks of keys outside are not touched; cost()
+// counts the pairs seen, but takes each sample for one document, whose content only run() knows. q, k, v, o and their
+// gradients may be strided (the last dim dense) and have one dtype; lse has the accumulator's and is dense, like
 // `first`.
 #pragma once
 
@@ -32,6 +34,7 @@ struct AttentionForm {
     bool causal = true;
     std::int64_t window = 0;  // 0: all that causal leaves
     bool documents = false;   // there is the input `first`
+    bool grouped = false;     // q[b t g r d]
     std::optional<AttentionDropout> dropout{};
 };
 

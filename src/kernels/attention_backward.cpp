@@ -194,7 +194,8 @@ void unpack_rows(const A* from, A scale, const HeadRows<T>& to, std::int64_t fir
 // The heads that share key head g of sample b.
 template <class T>
 void attend_back(const AttentionForm& form, const AttentionShape& shape, const KeyMask& mask,
-                 const BackwardScratch<T>& scratch, Views inputs, Views outputs, std::int64_t b, std::int64_t g) {
+                 const BackwardScratch<T>& scratch, const View& launched_q, Views inputs, Views outputs, std::int64_t b,
+                 std::int64_t g) {
     using A = accumulator_t<T>;
     const HeadRows<T> k(inputs[2], b, g), v(inputs[3], b, g);
     for (std::int64_t s = 0, block = 0; s < shape.keys; s += kKeyBlock, ++block) {
@@ -211,7 +212,7 @@ void attend_back(const AttentionForm& form, const AttentionShape& shape, const K
                            {inputs[0], b, h},
                            {outputs[0], b, h},
                            inputs[5].as<A>() + (b * shape.heads + h) * shape.queries};
-        const ProbabilityDropout<A> dropout(form, shape, inputs[1], b, h);
+        const ProbabilityDropout<A> dropout(form, shape, launched_q, b, h);
         for (std::int64_t t = 0; t < shape.queries; t += kQueryBlock) {
             const std::int64_t rows = std::min(kQueryBlock, shape.queries - t);
             QueryBlock<T>(mask, dropout, factor, scratch, head, t, rows).run();
@@ -231,24 +232,36 @@ const Signature& AttentionBackward::signature() const {
     static const Signature with_documents(
         "do[b t! h d!] ~q[b t! h d!] ~k[b s! h d!] ~v[b s! h d!] ~o[b t! h d!] ~lse[b h t!] #first[b t!] -> "
         "dq[b t! h d!] dk[b s! h d!] dv[b s! h d!]");
+    static const Signature grouped(
+        "do[b t! g r d!] ~q[b t! g r d!] ~k[b s! g d!] ~v[b s! g d!] ~o[b t! g r d!] ~lse[b g r t!] -> "
+        "dq[b t! g r d!] dk[b s! g d!] dv[b s! g d!]");
+    static const Signature grouped_with_documents(
+        "do[b t! g r d!] ~q[b t! g r d!] ~k[b s! g d!] ~v[b s! g d!] ~o[b t! g r d!] ~lse[b g r t!] #first[b t!] -> "
+        "dq[b t! g r d!] dk[b s! g d!] dv[b s! g d!]");
+    if (form.grouped) return form.documents ? grouped_with_documents : grouped;
     return form.documents ? with_documents : plain;
 }
 
 Cost AttentionBackward::cost(Views inputs, Views outputs) const {
-    const AttentionShape shape(form, inputs[1], inputs[2]);
+    const BackwardHeads heads(form, inputs, outputs);
+    const AttentionShape shape(form, heads.inputs[1], heads.inputs[2]);
     Cost cost = elementwise_cost(inputs, outputs, 0);
     cost.flops = 10 * static_cast<double>(shape.depth) * shape.pairs();  // five products
     return cost;
 }
 
-std::int64_t AttentionBackward::workspace_bytes(Views inputs, Views) const {
-    const AttentionShape shape(form, inputs[1], inputs[2]);
+std::int64_t AttentionBackward::workspace_bytes(Views inputs, Views outputs) const {
+    const BackwardHeads heads(form, inputs, outputs);
+    const AttentionShape shape(form, heads.inputs[1], heads.inputs[2]);
     return dispatch_float(inputs[0].dtype,
                           [&]<class T>(T) { return team_size() * BackwardScratch<T>(shape, nullptr).bytes; });
 }
 
-void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const {
-    expect_count(*this, inputs, form.documents ? 7 : 6, outputs, 3);
+void AttentionBackward::run(Views launched_inputs, Views launched_outputs, void* workspace) const {
+    expect_count(*this, launched_inputs, form.documents ? 7 : 6, launched_outputs, 3);
+    const BackwardHeads merged_heads(form, launched_inputs, launched_outputs);
+    const Views inputs = merged_heads.inputs;
+    const Views outputs = merged_heads.outputs;
     const View& q = inputs[1];
     expect_attention(form, q, inputs[2], inputs[3], inputs[5]);
     for (const View* view : {&inputs[0], &inputs[4], &outputs[0]}) expect_heads(*view, q, q.dtype);
@@ -260,8 +273,8 @@ void AttentionBackward::run(Views inputs, Views outputs, void* workspace) const 
             const std::int64_t bytes = BackwardScratch<T>(shape, nullptr).bytes;
             const BackwardScratch<T> scratch(shape, static_cast<std::byte*>(workspace) + worker * bytes);
             const std::int64_t b = task / shape.key_heads;
-            attend_back(form, shape, KeyMask(shape, form.documents ? &inputs[6] : nullptr, b), scratch, inputs, outputs,
-                        b, task % shape.key_heads);
+            attend_back(form, shape, KeyMask(shape, form.documents ? &inputs[6] : nullptr, b), scratch,
+                        launched_inputs[1], inputs, outputs, b, task % shape.key_heads);
         });
     });
 }

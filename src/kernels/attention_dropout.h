@@ -10,7 +10,16 @@ namespace cleave::kernels {
 
 static_assert(kKeyBlock == RandomStream::kBlockWords);
 
-// Of one head of one sample.
+// The index among all heads of head `h` of the piece q [b t h d] or [b t g r d].
+inline std::int64_t global_head(const View& q, std::int64_t h) {
+    if (q.shape.rank() == 4) return q.offset[2] + h;
+    return (q.offset[2] + h / q.shape[3]) * q.global[3] + q.offset[3] + h % q.shape[3];
+}
+inline std::int64_t global_heads(const View& q) {
+    return q.shape.rank() == 4 ? q.global[2] : q.global[2] * q.global[3];
+}
+
+// Of one head of one sample; `q` as it was launched.
 template <class A>
 class ProbabilityDropout {
   public:
@@ -19,7 +28,7 @@ class ProbabilityDropout {
         : dropout_(form.dropout ? &*form.dropout : nullptr), key_blocks_(blocks_of(shape.keys, kKeyBlock)) {
         if (!dropout_) return;
         const std::int64_t sample = q.offset[0] + b + dropout_->row_shift;
-        first_row_ = (sample * q.global[2] + q.offset[2] + h) * shape.queries;
+        first_row_ = (sample * global_heads(q) + global_head(q, h)) * shape.queries;
         threshold_ = static_cast<std::uint32_t>(std::llround(dropout_->probability * 0x1p32));
         scale_ = static_cast<A>(1 / (1 - dropout_->probability));
     }

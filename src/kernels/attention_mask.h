@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/attention.h"
 #include "kernels/operands.h"
@@ -61,6 +62,42 @@ class KeyMask {
   private:
     const AttentionShape& shape_;
     const std::int32_t* first_;
+};
+
+// The operands with all heads in one dim, where the form has them in two.
+template <std::size_t Count>
+std::array<View, Count> one_dim_of_heads(const AttentionForm& form, Views views, std::size_t lse) {
+    CLEAVE_CHECK(views.size() <= Count, "{} operands", views.size());
+    std::array<View, Count> result;
+    std::copy(views.begin(), views.end(), result.begin());
+    if (!form.grouped) return result;
+    for (std::size_t i = 0; i < views.size(); ++i) {
+        if (i == lse) result[i] = merged(views[i], 1);
+        if (views[i].shape.rank() == 5) result[i] = merged(views[i], 2);
+    }
+    return result;
+}
+// q, k, v [, first] and o, lse.
+struct ForwardHeads {
+    ForwardHeads(const AttentionForm& form, Views all_inputs, Views all_outputs)
+        : in(one_dim_of_heads<4>(form, all_inputs, 4)),
+          out(one_dim_of_heads<2>(form, all_outputs, 1)),
+          inputs(in.data(), all_inputs.size()),
+          outputs(out.data(), all_outputs.size()) {}
+    std::array<View, 4> in;
+    std::array<View, 2> out;
+    Views inputs, outputs;
+};
+// do, q, k, v, o, lse [, first] and dq, dk, dv.
+struct BackwardHeads {
+    BackwardHeads(const AttentionForm& form, Views all_inputs, Views all_outputs)
+        : in(one_dim_of_heads<7>(form, all_inputs, 5)),
+          out(one_dim_of_heads<3>(form, all_outputs, 3)),
+          inputs(in.data(), all_inputs.size()),
+          outputs(out.data(), all_outputs.size()) {}
+    std::array<View, 7> in;
+    std::array<View, 3> out;
+    Views inputs, outputs;
 };
 
 inline void expect_heads(const View& view, const View& like, DType dtype) {

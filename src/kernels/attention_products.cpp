@@ -1,7 +1,7 @@
 // The matrix products of attention, head by head, as a roofline counts them: 2 forward, and 4 of the 5 backward, since
 // the scores, which backward computes again, are counted once. Of each the visible part is counted: with a causal mask
 // t x s x d / 2, about.
-#include "kernels/attention.h"
+#include "kernels/attention_mask.h"
 
 namespace cleave::kernels {
 
@@ -39,13 +39,15 @@ struct HeadProducts {
 }  // namespace
 
 std::vector<Product> Attention::products(Views inputs, Views outputs) const {
-    const HeadProducts head(inputs[0], inputs[1]);
+    const ForwardHeads heads(form, inputs, outputs);
+    const HeadProducts head(heads.inputs[0], heads.inputs[1]);
     const double count = head.count(cost(inputs, outputs).flops, 2);
     return {{head.scores(), count}, {head.of_keys(), count}};
 }
 
 std::vector<Product> AttentionBackward::products(Views inputs, Views outputs) const {
-    const HeadProducts head(inputs[1], inputs[2]);
+    const BackwardHeads heads(form, inputs, outputs);
+    const HeadProducts head(heads.inputs[1], heads.inputs[2]);
     const double count = head.count(cost(inputs, outputs).flops, 5);
     return {{head.scores(), count},          // of the probabilities: do v^T
             {head.of_queries(), 2 * count},  // dv = p^T do, dk = ds^T q

@@ -1,5 +1,6 @@
 #include "kernels/embedding.h"
 
+#include "base/mutation.h"
 #include "kernels/operands.h"
 #include "kernels/simd.h"
 #include "kernels/team.h"
@@ -21,6 +22,7 @@ std::int64_t row_grain(std::int64_t width) {
 std::int64_t local_row(std::int32_t token, const View& table) {
     CLEAVE_CHECK(token >= 0 && token < table.global[0], "token {} of a vocabulary of {}", token, table.global[0]);
     const std::int64_t row = token - table.offset[0];
+    if (mutated(Mutation::vocabulary_not_masked)) return token % table.shape[0];
     return row >= 0 && row < table.shape[0] ? row : -1;
 }
 

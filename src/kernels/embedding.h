@@ -13,8 +13,7 @@ struct Embedding : Declared<"embedding", "#tokens[r..] table[v c] -> y[r.. c]"> 
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-// The signature gives dtable as a whole; where the caller holds a slice of its rows only, that slice is computed.
-struct EmbeddingBackward : Declared<"embedding_backward", "#tokens[r..] dy[r.. c] -> dtable[v c]"> {  // dtable +=
+struct EmbeddingBackward : Declared<"embedding_backward", "#tokens[r..] dy[r.. c] -> dtable[v? c]"> {  // dtable +=
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

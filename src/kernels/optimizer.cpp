@@ -4,7 +4,6 @@
 #include <atomic>
 #include <limits>
 
-#include "kernels/global_runs.h"
 #include "kernels/operands.h"
 #include "kernels/simd.h"
 #include "kernels/team.h"
@@ -224,25 +223,13 @@ void SquaredNorm::run(Views inputs, Views outputs, void*) const {
     const View& g = inputs[0];
     CLEAVE_CHECK(g.dtype == DType::f32 || g.dtype == DType::f64, "a norm of {}", name_of(g.dtype));
     expect_dense(g);
-    const std::int64_t blocks = (g.global.elements() + kNormBlock - 1) / kNormBlock;
+    const std::int64_t blocks = g.shape[0];
+    const std::int64_t length = g.shape[1];
     expect(outputs[0], Shape{blocks}, DType::f64);
     double* partial = outputs[0].as<double>();
-    const GlobalRuns runs(g);
     auto all = [&]<class T>(const T* data) {
-        // A thread owns blocks and takes from every run what falls into them.
-        parallel_for(blocks, 4, [&](std::int64_t first, std::int64_t last) {
-            std::fill(partial + first, partial + last, 0.0);
-            for (std::int64_t r = 0; r < runs.count; ++r) {
-                const std::int64_t start = runs.global_begin(r);
-                std::int64_t at = std::max(start, first * kNormBlock);
-                const std::int64_t end = std::min(start + runs.length, last * kNormBlock);
-                while (at < end) {
-                    const std::int64_t block = at / kNormBlock;
-                    const std::int64_t stop = std::min(end, (block + 1) * kNormBlock);
-                    partial[block] += sum_of_squares(data + r * runs.length + (at - start), stop - at);
-                    at = stop;
-                }
-            }
+        parallel_for(blocks, kGrain / kNormBlock, [&](std::int64_t first, std::int64_t last) {
+            for (std::int64_t b = first; b < last; ++b) partial[b] = sum_of_squares(data + b * length, length);
         });
     };
     g.dtype == DType::f64 ? all(g.as<double>()) : all(g.as<float>());

@@ -67,12 +67,12 @@ struct Sgd : Kernel {  // g -> p [, p in bf16] [, counts]: p is updated in place
     void run(Views inputs, Views outputs, void* workspace) const override;
 };
 
-// Elements of the whole tensor, in row-major order, whose squares make one partial sum.
-inline constexpr std::int64_t kNormBlock = 4096;
+// Elements whose squares make one partial sum of the gradients' norm.
+inline constexpr std::int64_t kNormBlock = 512;
 
-// g -> partial[n] (f64), n = ceil(elements of the whole tensor / kNormBlock): the sum of squares of this piece's
-// elements in each block. Elements are added in ascending order of a fixed number of lanes.
-struct SquaredNorm : Declared<"squared_norm", "~g[*] -> partial[n!]"> {
+// g [n, block] -> partial[n] (f64): the sum of squares of each block. Elements are added in ascending order of a fixed
+// number of lanes.
+struct SquaredNorm : Declared<"squared_norm", "~g[n k!] -> partial[n]"> {
     Cost cost(Views inputs, Views outputs) const override;
     void run(Views inputs, Views outputs, void* workspace) const override;
 };

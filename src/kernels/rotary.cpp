@@ -14,9 +14,13 @@ constexpr std::int64_t kGrainElements = 8192;       // elements that are worth a
 constexpr std::int64_t kAngleGrain = 1024;          // the same for sines and cosines
 constexpr std::int64_t kLargestPosition = 1 << 20;  // up to which sine_cosine is accurate
 
+View with_one_dim_of_heads(const View& x) {
+    return x.shape.rank() == 5 ? merged(x, 2) : x;
+}
+
 // d / 2, rounded up to whole vectors of f64.
 std::int64_t padded_half(const View& x) {
-    return (x.shape[3] / 2 + kLanes<double> - 1) / kLanes<double> * kLanes<double>;
+    return (x.shape.back() / 2 + kLanes<double> - 1) / kLanes<double> * kLanes<double>;
 }
 
 }  // namespace
@@ -31,8 +35,8 @@ std::int64_t Rotary::workspace_bytes(Views inputs, Views) const {
 
 void Rotary::run(Views inputs, Views outputs, void* workspace) const {
     expect_count(*this, inputs, 1, outputs, 1);
-    const View& x = inputs[0];
-    const View& y = outputs[0];
+    const View x = with_one_dim_of_heads(inputs[0]);
+    const View y = with_one_dim_of_heads(outputs[0]);
     expect_shape(y, x.shape);
     CLEAVE_CHECK(
         x.shape.rank() == 4 && x.shape[3] % 2 == 0 && x.strides[3] == 1 && y.strides[3] == 1 && x.dtype == y.dtype,

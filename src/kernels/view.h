@@ -34,6 +34,9 @@ struct View {
 
 // The dense view of a whole tensor (global = local), for tests and single-rank use.
 View whole_view(void* data, DType dtype, const Shape& shape);
+// Dims `dim` and `dim + 1` as one, where the local ones lie one behind the other. Of the one, `global` and `offset` say
+// nothing: the piece may be cut along both.
+View merged(const View& view, int dim);
 // Row-major strides.
 Shape dense_strides(const Shape& shape);
 

@@ -1,6 +1,6 @@
 // Transformer blocks: x + attention(norm(x)), then x + mlp(norm(x)) (pre-norm). They read like the paper; what is cut
 // over which ranks is in the layouts of their parameters and inputs, not here. Shapes: b batch, t tokens, c width, h
-// heads, g key-value heads, d head width, f mlp width. Thread rule: one rank's thread.
+// heads, g key-value heads, r heads that share one of them, d head width, f mlp width. Thread rule: one rank's thread.
 #pragma once
 
 #include <memory>
@@ -25,20 +25,26 @@ struct SequenceContext {
 
 class Block {
   public:
-    Block(const ModelConfig& config, std::string prefix);
+    Block(const ModelConfig& config, const ModelLayouts& layouts, std::string prefix);
     virtual ~Block() = default;
     Tensor forward(Tape& tape, const Tensor& x, const SequenceContext& context);  // [b t c] -> [b t c]
     virtual std::vector<Parameter*> parameters() = 0;                             // in the order of use
 
   protected:
-    // What is added to the residual stream, before dropout; both begin with their norm.
+    // What is added to the residual stream, before dropout; both begin with their norm, go into the products and end
+    // out of them.
     virtual Tensor attention_branch(Tape& tape, const Tensor& x, const SequenceContext& context) = 0;
     virtual Tensor mlp_branch(Tape& tape, const Tensor& x) = 0;
 
+    // The last matrix of a branch, whose sum is a part of the stream.
+    Tensor out_of_products(Tape& tape, const Tensor& x, Parameter& weight, Parameter* bias, WeightForm form,
+                           int in_dims, std::string_view name) const;
+
+    const ModelLayouts layouts_;
     const std::string prefix_;  // of its parameters' names
     const double epsilon_;
     const std::int64_t window_;
-    const ProbabilityDropout probability_dropout_;
+    const AttentionOptions attention_;
 
   private:
     const DropoutOptions dropout_;
@@ -52,10 +58,13 @@ std::unique_ptr<Block> make_gpt2_block(const ModelConfig& config, const ModelLay
 std::unique_ptr<Block> make_llama_block(const ModelConfig& config, const ModelLayouts& layouts,
                                         const std::string& prefix);
 
+// From the stream to what the first matrices of a branch read, once for all of them.
+Arriving into_products(Tape& tape, const Tensor& normed, const ModelLayouts& layouts);
+
 // Declares a parameter: matrices and tables decay, norms and biases do not.
-Parameter make_weight(std::string name, const Shape& shape, const ModelLayouts& layouts, double deviation);
-Parameter make_gain(std::string name, std::int64_t width, const ModelLayouts& layouts);
-Parameter make_bias(std::string name, const Shape& shape, const ModelLayouts& layouts);
+Parameter make_weight(std::string name, const Shape& shape, const Layout& layout, double deviation);
+Parameter make_gain(std::string name, std::int64_t width, const Layout& layout);
+Parameter make_bias(std::string name, const Shape& shape, const Layout& layout);
 
 // The deviation of a projection into the residual stream: each block adds two of them (Radford et al. 2019,
 // section 2.3).

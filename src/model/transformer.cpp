@@ -4,31 +4,44 @@
 
 namespace cleave {
 
-Transformer::Transformer(Engine& engine, const ModelConfig& config, const ModelLayouts& layouts, DType compute)
+Transformer::Transformer(Engine& engine, const ModelConfig& config, const ModelLayouts& layouts, DType compute,
+                         const ZeroOptions& zero)
     : engine_(engine), config_(config), layouts_(layouts), compute_(compute) {
     const ModelConfig& c = config_;
     const bool gpt2 = c.family == Family::gpt2;
     const std::string root = gpt2 ? "transformer." : "model.";
     const Shape table{c.vocabulary, c.width};
     token_table_ =
-        make_weight(root + (gpt2 ? "wte.weight" : "embed_tokens.weight"), table, layouts_, c.initial_deviation);
+        make_weight(root + (gpt2 ? "wte.weight" : "embed_tokens.weight"), table, layouts_.cut(0), c.initial_deviation);
     if (gpt2)
-        position_table_ =
-            make_weight(root + "wpe.weight", {c.most_positions(), c.width}, layouts_, c.initial_deviation);
+        position_table_ = make_weight(root + "wpe.weight", {c.most_positions(), c.width}, layouts_.stream_parameter,
+                                      c.initial_deviation);
     for (std::int64_t layer = 0; layer < c.layers; ++layer)
         blocks_.push_back(gpt2 ? make_gpt2_block(c, layouts_, fmt::format("{}h.{}.", root, layer))
                                : make_llama_block(c, layouts_, fmt::format("{}layers.{}.", root, layer)));
-    final_gain_ = make_gain(root + (gpt2 ? "ln_f.weight" : "norm.weight"), c.width, layouts_);
-    if (gpt2) final_bias_ = make_bias(root + "ln_f.bias", {c.width}, layouts_);
-    if (!c.tied_embeddings) output_ = make_weight("lm_head.weight", table, layouts_, c.initial_deviation);
+    final_gain_ = make_gain(root + (gpt2 ? "ln_f.weight" : "norm.weight"), c.width, layouts_.stream_parameter);
+    if (gpt2) final_bias_ = make_bias(root + "ln_f.bias", {c.width}, layouts_.stream_parameter);
+    if (!c.tied_embeddings) output_ = make_weight("lm_head.weight", table, layouts_.cut(0), c.initial_deviation);
 
-    for (Parameter* parameter : parameters()) {
-        parameter->value =
-            engine_.alloc(parameter->name, parameter->shape, parameter->layout, compute_, MemoryKind::parameters);
-        parameter->master = compute_ != DType::bf16
-                                ? parameter->value
-                                : engine_.alloc(parameter->name + " master", parameter->shape, parameter->layout,
-                                                DType::f32, MemoryKind::master_weights);
+    number_groups();
+    store_ = std::make_unique<ParameterStore>(engine_, parameters(), compute_, zero);
+}
+
+// 0 embedding, 1.. blocks, then the head.
+void Transformer::number_groups() {
+    int group = 0;
+    for (auto& block : blocks_) {
+        ++group;
+        for (Parameter* parameter : block->parameters()) parameter->group = group;
+    }
+    ++group;
+    final_gain_.group = group;
+    if (final_bias_) final_bias_->group = group;
+    if (output_) output_->group = group;
+    if (!output_) token_table_.second_group = group;
+    for (int g = 0; g <= group; ++g) {
+        const std::string name = g == 0 ? "embedding" : g == group ? "head" : fmt::format("block {}", g - 1);
+        marks_.push_back({name + " forward", name + " backward"});
     }
 }
 
@@ -49,29 +62,34 @@ std::int64_t Transformer::parameter_count() {
     return count;
 }
 
-void Transformer::initialize(std::uint64_t seed) {
-    for (Parameter* p : parameters())
-        engine_.launch(kernels::FillNormal{seed, p->name, p->initial_deviation, p->initial_mean}, {p->master},
-                       {p->master});
-    refresh_values();
-}
-
-void Transformer::refresh_values() {
-    if (compute_ != DType::bf16) return;
-    for (Parameter* p : parameters()) engine_.launch(kernels::Cast{}, {p->master}, {p->value});
-}
-
 Tensor Transformer::hidden(Tape& tape, const Tensor& tokens, const SequenceContext& context) {
     CLEAVE_CHECK(!context.first_visible || (context.cache == nullptr && context.first_position == 0),
                  "documents of a part of a sequence");
     CLEAVE_CHECK(context.cache == nullptr || !tape.recording(), "a cache of keys and values under a recording tape");
-    Tensor x = embedding(tape, tokens, token_table_, "embedding");
-    if (position_table_) x = with_positions(tape, x, context);
-    x = dropout(tape, x, {config_.dropout, config_.keep_dropout_masks}, "embedding dropout");
+    // The gradient of a row that is looked up needs no row.
+    Tensor x = part(tape, 0, Backward::needs_none, [&] { return embedded(tape, tokens, context); });
+    int group = 0;
     for (auto& block : blocks_)
-        x = recomputed(tape, x, block->parameters(),
-                       [&block, context](Tape& part, const Tensor& in) { return block->forward(part, in, context); });
+        x = part(tape, ++group, Backward::needs_values, [&] {
+            return recomputed(tape, x, block->parameters(), [&block, context](Tape& inside, const Tensor& in) {
+                return block->forward(inside, in, context);
+            });
+        });
     return x;
+}
+
+Tensor Transformer::part(Tape& tape, int group, Backward backward, const std::function<Tensor()>& body) {
+    const Marks& marks = marks_[static_cast<std::size_t>(group)];
+    engine_.mark(marks.forward);
+    Tensor y = store_->in_group(tape, group, backward, body);
+    tape.record_hook([this, &marks] { engine_.mark(marks.backward); });
+    return y;
+}
+
+Tensor Transformer::embedded(Tape& tape, const Tensor& tokens, const SequenceContext& context) {
+    Tensor x = transition(tape, embedding(tape, tokens, token_table_, "embedding"), layouts_.stream);
+    if (position_table_) x = with_positions(tape, x, context);
+    return dropout(tape, x, {config_.dropout, config_.keep_dropout_masks}, "embedding dropout");
 }
 
 Tensor Transformer::with_positions(Tape& tape, const Tensor& x, const SequenceContext& context) {
@@ -80,22 +98,34 @@ Tensor Transformer::with_positions(Tape& tape, const Tensor& x, const SequenceCo
     return add_positions(tape, x, *position_table_, kName, context.first_position);
 }
 
-Tensor Transformer::head(Tape& tape, const Tensor& x) {
+Arriving Transformer::head_input(Tape& tape, const Tensor& x) {
     const Tensor normed = final_bias_
                               ? layer_norm(tape, x, final_gain_, *final_bias_, config_.norm_epsilon, "final norm")
                               : rms_norm(tape, x, final_gain_, config_.norm_epsilon, "final norm");
-    return linear(tape, normed, output_ ? *output_ : token_table_, nullptr, WeightForm::out_in, 1, "logits");
+    return into_products(tape, normed, layouts_);
+}
+
+Tensor Transformer::cut_logits(Tape& tape, const Arriving& input) {
+    return linear(tape, input, output_ ? *output_ : token_table_, nullptr, WeightForm::out_in, 1, "logits");
+}
+
+Tensor Transformer::head(Tape& tape, const Tensor& x) {
+    return part(tape, final_gain_.group, Backward::needs_values, [&] { return cut_logits(tape, head_input(tape, x)); });
 }
 
 Tensor Transformer::logits(Tape& tape, const Tensor& tokens, const SequenceContext& context) {
-    return head(tape, hidden(tape, tokens, context));
+    return transition(tape, head(tape, hidden(tape, tokens, context)), layouts_.tokens);
 }
 
 Tensor Transformer::logits_at(Tape& tape, const Tensor& tokens, std::int64_t at, const SequenceContext& context) {
     CLEAVE_CHECK(!tape.recording(), "logits of one position under a recording tape");
-    const Tensor row = hidden(tape, tokens, context).narrow(1, at, 1);
-    // A copy: rows of several sequences lie apart.
-    return head(tape, engine_.create(kernels::Cast{}, {row}, {row.name(), row.shape(), row.dtype()}));
+    const Tensor x = hidden(tape, tokens, context);
+    const Tensor logits = part(tape, final_gain_.group, Backward::needs_values, [&] {
+        const Tensor row = head_input(tape, x).whole().narrow(1, at, 1);
+        // A copy: rows of several sequences lie apart.
+        return cut_logits(tape, engine_.create(kernels::Cast{}, {row}, {row.name(), row.shape(), row.dtype()}));
+    });
+    return transition(tape, logits, layouts_.tokens);
 }
 
 Tensor Transformer::loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale,
@@ -105,7 +135,11 @@ Tensor Transformer::loss(Tape& tape, const Tensor& tokens, const Tensor& labels,
 
 Loss Transformer::losses(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale, double z_loss,
                          const SequenceContext& context) {
-    return cross_entropy(tape, logits(tape, tokens, context), labels, scale, z_loss, "loss");
+    const Tensor logits = head(tape, hidden(tape, tokens, context));
+    engine_.mark("loss forward");
+    Loss loss = cross_entropy(tape, logits, labels, scale, z_loss, "loss");
+    tape.record_hook([this] { engine_.mark("loss backward"); });
+    return loss;
 }
 
 }  // namespace cleave

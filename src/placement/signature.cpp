@@ -37,7 +37,7 @@ Signature::Signature(std::string text, std::map<char, int> widths)
             outputs = true;
             input_count_ = operands_.size();
         } else {
-            operands_.push_back(parse_operand(word));
+            operands_.push_back(parse_operand(word, outputs));
             operands_.back().term = term_count_ - 1;
         }
     }
@@ -48,7 +48,7 @@ Signature::Signature(std::string text, std::map<char, int> widths)
     plan_widths();
 }
 
-Signature::Spec Signature::parse_operand(std::string_view word) {
+Signature::Spec Signature::parse_operand(std::string_view word, bool outputs) {
     Spec spec;
     for (; !word.empty() && (word.front() == '~' || word.front() == '#'); word.remove_prefix(1))
         (word.front() == '~' ? spec.nonlinear : spec.no_gradient) = true;
@@ -57,11 +57,12 @@ Signature::Spec Signature::parse_operand(std::string_view word) {
     spec.name = word.substr(0, open);
     for (std::string_view label : words_of(word.substr(open + 1, word.size() - open - 2))) {
         const std::string_view mark = label.substr(1);
-        CLEAVE_CHECK(mark.empty() || mark == ".." || mark == "!", "label '{}' in '{}'", label, text_);
+        CLEAVE_CHECK(mark.empty() || mark == ".." || mark == "!" || (mark == "?" && outputs), "label '{}' in '{}'",
+                     label, text_);
         const std::size_t letter = parse_letter(label.front(), mark == ".." || label == "*");
         for (const Label& other : spec.labels)
             CLEAVE_CHECK(other.letter != letter, "'{}' names {} twice in '{}'", spec.name, label.front(), text_);
-        spec.labels.push_back({letter, mark == "!"});
+        spec.labels.push_back({letter, mark == "!", mark == "?"});
     }
     return spec;
 }
@@ -77,6 +78,19 @@ std::size_t Signature::parse_letter(char name, bool several) {
     letters_.push_back({name, several, !several ? 1 : given != given_widths_.end() ? given->second : -1});
     CLEAVE_CHECK(letters_.size() <= kMaxLetters, "'{}' has too many letters", text_);
     return letters_.size() - 1;
+}
+
+bool Signature::accepts(std::size_t output, const Layout& given, const Layout& held) const {
+    Layout expected = given;
+    const Spec& spec = operands_[input_count_ + output];
+    for (const auto& [axis, placement] : held) {
+        if (!placement.is(Placement::Kind::S)) continue;
+        const bool whole = given.at(axis).is(Placement::Kind::R) || given.at(axis).is(Placement::Kind::I);
+        const auto dim = static_cast<std::size_t>(placement.dim);
+        // Letters of several dims may not be marked, so that labels up to a marked one are dims.
+        if (whole && dim < spec.labels.size() && spec.labels[dim].any_piece) expected.set(axis, placement);
+    }
+    return expected == held;
 }
 
 // An input with one letter of unknown width determines it; that may make another input's last letter known.

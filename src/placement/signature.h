@@ -11,6 +11,7 @@
 //   ~a             a enters nonlinearly (or is a saved value): it may not be P
 //   #a             a has no gradient (token ids): R and I are the same for it
 //   d!             the kernel works across dim d: it may not be cut
+//   d?             of an output: the kernel makes the piece of d that its caller holds, S where the rule gives R or I
 //   -> y[..]       outputs. A label that an output lacks is summed over
 //
 // The rule, per mesh axis. Every term of the sum has a placement, and the terms must agree:
@@ -76,6 +77,9 @@ class Signature {
     };
     // Output layouts for these inputs, or the reason why there are none.
     Result apply(std::span<const Operand> inputs, const Mesh& mesh) const;
+    // Whether a tensor of layout `held` can take output number `output`, to which the rule gives `given`: they are
+    // equal, or differ by cuts of dims `d?`.
+    bool accepts(std::size_t output, const Layout& given, const Layout& held) const;
 
     int input_count() const { return static_cast<int>(input_count_); }
     int output_count() const { return static_cast<int>(operands_.size() - input_count_); }
@@ -87,6 +91,7 @@ class Signature {
     struct Label {
         std::size_t letter;  // index in letters_
         bool whole;          // `d!`
+        bool any_piece;      // `d?`
     };
     struct Spec {
         std::string name;
@@ -106,7 +111,7 @@ class Signature {
         std::size_t letter;
     };
 
-    Spec parse_operand(std::string_view word);
+    Spec parse_operand(std::string_view word, bool outputs);
     std::size_t parse_letter(char name, bool several);
     void plan_widths();
 

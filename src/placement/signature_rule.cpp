@@ -100,9 +100,10 @@ class SignatureCase {
             if (const int rank = inputs_[i].shape->rank(); rank != total(spec(i)))
                 return fmt::format("{} has rank {}, not {}", spec(i).name, rank, total(spec(i)));
         for (std::size_t i = 0; i < signature_.operands_.size(); ++i)
-            for (const auto& [letter, whole] : signature_.operands_[i].labels)
-                for (int d = 0; d < widths[letter]; ++d)
-                    dims_[i].push_back(static_cast<DimLabel>(letter * kMaxRank + static_cast<std::size_t>(d)), whole);
+            for (const auto& label : signature_.operands_[i].labels)
+                for (int d = 0; d < widths[label.letter]; ++d)
+                    dims_[i].push_back(static_cast<DimLabel>(label.letter * kMaxRank + static_cast<std::size_t>(d)),
+                                       label.whole);
         return {};
     }
 

@@ -15,13 +15,13 @@
 namespace cleave {
 namespace {
 
-struct Range {
+struct CharacterRange {
     char32_t first;
     char32_t last;
 };
 
 // Characters later than Unicode 9 with a combining class, or (U+11930) that are the second half of a composition.
-constexpr std::array<Range, 37> kLater = {{
+constexpr std::array<CharacterRange, 37> kLater = {{
     {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},
     {0xA82C, 0xA82C},   {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
@@ -35,7 +35,7 @@ constexpr std::array<Range, 37> kLater = {{
 bool is_later(char32_t c) {
     if (c < kLater.front().first) return false;
     const auto* at = std::upper_bound(kLater.begin(), kLater.end(), c,
-                                      [](char32_t value, const Range& range) { return value < range.first; });
+                                      [](char32_t value, const CharacterRange& range) { return value < range.first; });
     return c <= (at - 1)->last;
 }
 

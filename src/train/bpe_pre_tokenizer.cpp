@@ -25,9 +25,9 @@ bool cuts_at_lines(const WordStage& stage) {
     return text == kGpt2Pattern || text == kLlama3Pattern || text == kQwen2Pattern || text == kDigit || text == kDigits;
 }
 
-class Reader {
+class StageReader {
   public:
-    explicit Reader(std::string_view source) : source_(source) {}
+    explicit StageReader(std::string_view source) : source_(source) {}
 
     PreTokenizer run(const Json& json) {
         if (type_of(json) == "Sequence") {
@@ -107,7 +107,7 @@ PreTokenizer read_pre_tokenizer(const Json* json, std::string_view source) {
     if (json == nullptr || json->is_null())
         throw UserError("{}: pre_tokenizer: found none; accepted: ByteLevel, alone or at the end of a Sequence",
                         source);
-    return Reader(source).run(*json);
+    return StageReader(source).run(*json);
 }
 
 }  // namespace cleave

@@ -15,7 +15,7 @@ constexpr std::string_view kSpace =
     R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr int kDeepest = 50;
 
-bool is_letter(char c) {
+bool is_ascii_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
@@ -99,7 +99,7 @@ class Translator {
         if (at_ == 0) return;
         constexpr std::array<std::string_view, 5> kFolded = {"ss", "ff", "fi", "fl", "st"};
         std::string pair = {pattern_[at_ - 1], static_cast<char>(character)};
-        for (char& c : pair) c = is_letter(c) ? static_cast<char>(c | 0x20) : c;
+        for (char& c : pair) c = is_ascii_letter(c) ? static_cast<char>(c | 0x20) : c;
         if (std::find(kFolded.begin(), kFolded.end(), pair) != kFolded.end())
             fail(fmt::format("'{}' inside (?i: is not supported", pair));
     }
@@ -160,9 +160,10 @@ class Translator {
     }
 
     void simple_escape(char c) {
-        const bool punctuation = c > ' ' && c < 127 && !is_letter(c) && !(c >= '0' && c <= '9');
+        const bool punctuation = c > ' ' && c < 127 && !is_ascii_letter(c) && !(c >= '0' && c <= '9');
         if (!punctuation && c != 'r' && c != 'n' && c != 't' && c != 'f')
-            fail(fmt::format("'\\{}' is not supported", is_letter(c) || c == '\0' ? pattern_.substr(at_, 1) : "..."));
+            fail(fmt::format("'\\{}' is not supported",
+                             is_ascii_letter(c) || c == '\0' ? pattern_.substr(at_, 1) : "..."));
         out_ += '\\';
         copy(1);
     }
@@ -226,7 +227,7 @@ class Translator {
         }
         const Utf8Step step = utf8_step(pattern_, at_);
         if (!step.valid) fail("not UTF-8");
-        if (caseless && !(step.code_point < 128 && is_letter(peek())))
+        if (caseless && !(step.code_point < 128 && is_ascii_letter(peek())))
             fail("a class of other than ASCII letters inside (?i: is not supported");
         if (peek() == '^') out_ += '\\';  // behind an item it is a plain character in both
         copy(step.length);

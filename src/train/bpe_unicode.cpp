@@ -11,7 +11,7 @@ struct Category {
     std::string_view later;  // its members that Unicode 15, 15.1 and 16 brought
 };
 
-constexpr std::array<Category, 12> kLater = {{
+constexpr std::array<Category, 12> kLaterCategories = {{
     {"Lu", R"(\x{1c89}\x{a7cb}-\x{a7cc}\x{a7da}\x{a7dc}\x{10d50}-\x{10d65})"},
     {"Ll", R"(\x{1c8a}\x{a7cd}\x{a7db}\x{10d70}-\x{10d85}\x{1df25}-\x{1df2a})"},
     {"Lm", R"(\x{10d4e}\x{10d6f}\x{16d40}-\x{16d42}\x{16d6b}-\x{16d6c}\x{1e030}-\x{1e06d}\x{1e4eb})"},
@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 26> kAccepted = {
 std::optional<std::string> category_members(std::string_view name) {
     if (std::find(kAccepted.begin(), kAccepted.end(), name) == kAccepted.end()) return std::nullopt;
     std::string members = "\\p{" + std::string(name) + "}";
-    for (const Category& category : kLater)
+    for (const Category& category : kLaterCategories)
         if (category.name.starts_with(name)) members += category.later;
     return members;
 }

@@ -8,32 +8,57 @@ namespace cleave {
 
 namespace {
 
-void check_finite(const Tensor& tensor) {
-    if (!is_finite(tensor))
-        throw RunError("{} holds a value that is not finite: no checkpoint was written", tensor.name());
-}
-
-void add(CheckpointWriter& writer, const std::string& name, const Tensor& tensor) {
-    CLEAVE_CHECK(tensor.local_shape() == tensor.shape(), "{} is cut", name);
-    check_finite(tensor);
-    writer.add(name, tensor.dtype(), tensor.shape(), tensor.view().data);
-}
-
-void add_weights(CheckpointWriter& writer, Transformer& model) {
-    for (Parameter* parameter : model.parameters()) add(writer, parameter->name, parameter->master);
-}
-
-void load(const CheckpointFile& file, Engine& engine, const std::string& name, const Tensor& tensor) {
-    std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.view().bytes()));
-    file.read(name, tensor.dtype(), tensor.shape(), bytes.data());
-    engine.write(tensor, bytes);
-}
-
 std::string state_name(const Parameter& parameter, const std::string& state) {
     return "optimizer." + state + "." + parameter.name;
 }
 
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+    return {static_cast<const std::byte*>(tensor.view().data), static_cast<std::size_t>(tensor.view().bytes())};
+}
+
+// Names of the tensors of one kind ("" for the weights), and where they are.
+struct Kind {
+    std::string name;
+    const Flats* flats;
+    std::string name_of(const Parameter& parameter) const {
+        return name.empty() ? parameter.name : state_name(parameter, name);
+    }
+};
+
+void save(const std::filesystem::path& path, const ParameterStore& store, const std::vector<Kind>& kinds,
+          const Json& metadata) {
+    const bool writes = store.engine().rank() == 0;
+    CheckpointWriter writer;
+    for (const Kind& kind : kinds)
+        for (const Parameter* parameter : store.buckets().parameters())
+            writer.declare(kind.name_of(*parameter), kind.flats->front().dtype(), parameter->shape);
+    if (writes) writer.open(path, metadata);
+    for (const Kind& kind : kinds)
+        store.buckets().visit(*kind.flats, [&](const Parameter& parameter, const Tensor& whole) {
+            if (!writes) return;
+            const std::string name = kind.name_of(parameter);
+            if (!is_finite(whole))
+                throw RunError("{} holds a value that is not finite: no checkpoint was written", name);
+            writer.put(name, bytes_of(whole));
+        });
+    if (writes) writer.commit();
+}
+
 }  // namespace
+
+void write_piece(Engine& engine, const Tensor& tensor, std::span<const std::byte> whole) {
+    if (tensor.local_shape() == tensor.shape()) return engine.write(tensor, whole);
+    Box all;
+    Box own;
+    for (int d = 0; d < tensor.shape().rank(); ++d) {
+        const std::int64_t begin = tensor.view().offset[d];
+        all.push_back({0, tensor.shape()[d]});
+        own.push_back({begin, begin + tensor.local_shape()[d]});
+    }
+    std::vector<std::byte> piece(static_cast<std::size_t>(tensor.view().bytes()));
+    copy_box(whole.data(), all, piece.data(), own, own, size_of(tensor.dtype()));
+    engine.write(tensor, piece);
+}
 
 bool is_finite(const Tensor& tensor) {
     bool finite = true;
@@ -45,7 +70,7 @@ bool is_finite(const Tensor& tensor) {
     return finite;
 }
 
-Environment this_environment(int ranks, int team) {
+Environment this_environment(int ranks, int team, int tensor_parallel) {
     Environment environment;
     environment.build = fmt::format("cleave {}, compiler {}", CLEAVE_VERSION, __VERSION__);
     environment.instruction_set = __builtin_cpu_supports("avx512f") ? "avx512"
@@ -53,6 +78,7 @@ Environment this_environment(int ranks, int team) {
                                                                     : "sse";
     environment.ranks = ranks;
     environment.team = team;
+    environment.tensor_parallel = tensor_parallel;
     return environment;
 }
 
@@ -62,44 +88,52 @@ Json to_json(const Environment& environment) {
     json.set("instruction_set", environment.instruction_set);
     json.set("ranks", environment.ranks);
     json.set("team", environment.team);
+    // Checkpoints of versions that had none do not say so.
+    if (environment.tensor_parallel != 1) json.set("tensor_parallel", environment.tensor_parallel);
     return json;
 }
 
 std::string environment_difference(const Json& saved, const Environment& now) {
     std::string text;
     const Json current = to_json(now);
-    for (const auto& [key, value] : *current.members()) {
-        const Json* old = saved.find(key);
-        if (old != nullptr && *old == value) continue;
-        text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", key,
-                            old == nullptr ? "not recorded" : old->dump(), value.dump());
-    }
+    const auto add = [&](const std::string& key, const std::string& was, const std::string& is) {
+        if (was != is) text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", key, was, is);
+    };
+    const auto value = [](const Json& in, const std::string& key, const char* missing) {
+        const Json* found = in.find(key);
+        return found == nullptr ? std::string(missing) : found->dump();
+    };
+    for (const auto& [key, is] : *current.members())
+        if (key != "tensor_parallel") add(key, value(saved, key, "not recorded"), is.dump());
+    add("tensor_parallel", value(saved, "tensor_parallel", "1"), value(current, "tensor_parallel", "1"));
     return text;
 }
 
 void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
                      const Json& metadata) {
-    CheckpointWriter writer;
-    add_weights(writer, model);
-    for (const Optimizer::State& state : optimizer.states())
-        for (const auto& [name, tensor] : state.tensors) add(writer, state_name(*state.parameter, name), tensor);
-    writer.write(path, metadata);
+    const ParameterStore& store = model.store();
+    std::vector<Kind> kinds{{"", &store.masters()}};
+    for (const Optimizer::State& state : optimizer.states()) kinds.push_back({state.name, &state.flats});
+    save(path, store, kinds, metadata);
 }
 
 void save_weights(const std::filesystem::path& path, Transformer& model, const Json& metadata) {
-    CheckpointWriter writer;
-    add_weights(writer, model);
-    writer.write(path, metadata);
+    save(path, model.store(), {{"", &model.store().masters()}}, metadata);
 }
 
-void load_weights(const CheckpointFile& file, Engine& engine, Transformer& model) {
-    for (Parameter* parameter : model.parameters()) load(file, engine, parameter->name, parameter->master);
-    model.refresh_values();
+void load_weights(const CheckpointFile& file, Transformer& model) {
+    model.store().fill([&](const Parameter& parameter, const Tensor& master) {
+        write_piece(model.store().engine(), master, file.bytes_of(parameter.name, master.dtype(), parameter.shape));
+    });
 }
 
-void load_optimizer(const CheckpointFile& file, Engine& engine, const Optimizer& optimizer) {
+void load_optimizer(const CheckpointFile& file, const Optimizer& optimizer) {
+    const ParameterStore& store = optimizer.store();
     for (const Optimizer::State& state : optimizer.states())
-        for (const auto& [name, tensor] : state.tensors) load(file, engine, state_name(*state.parameter, name), tensor);
+        store.buckets().fill(state.flats, [&](const Parameter& parameter, const Tensor& tensor) {
+            write_piece(store.engine(), tensor,
+                        file.bytes_of(state_name(parameter, state.name), tensor.dtype(), parameter.shape));
+        });
 }
 
 }  // namespace cleave

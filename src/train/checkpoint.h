@@ -1,7 +1,7 @@
 // The full state of a run: master weights and optimizer state by parameter name and global index, free of layout, and
 // in the metadata what is needed to go on with the same bits: step, model, tokenizer, seed, and the build, instruction
-// set and team size that bits depend on. Thread rule: save on one rank (all of them hold every parameter under data
-// parallelism), load on every rank.
+// set and team size that bits depend on. Saving gathers one bucket at a time, loading reads each rank's own pieces: a
+// run goes on with any other layout and stage of ZeRO. Thread rule: all ranks together.
 #pragma once
 
 #include <filesystem>
@@ -20,13 +20,15 @@ struct Environment {
     std::string instruction_set;  // the widest that this processor has
     int ranks = 1;                // that share the batch: a sum over rows is cut where theirs end
     int team = 1;                 // threads of a rank
+    int tensor_parallel = 1;      // ranks that cut a layer: sums over its dims are cut where theirs end
 };
-Environment this_environment(int ranks, int team);
+Environment this_environment(int ranks, int team, int tensor_parallel = 1);
 Json to_json(const Environment& environment);
 // What differs from the environment in a checkpoint's metadata, in words; empty if nothing does.
 std::string environment_difference(const Json& saved, const Environment& now);
 
-// Throws UserError where the file cannot be written, RunError where a value is not finite: a file that is there stays.
+// Rank 0 writes, with its `metadata`; the others send it what they hold. Throws UserError where the file cannot be
+// written, RunError where a value is not finite: a file that is there stays.
 void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
                      const Json& metadata);
 bool is_finite(const Tensor& tensor);  // every value of this rank's part
@@ -34,7 +36,10 @@ bool is_finite(const Tensor& tensor);  // every value of this rank's part
 void save_weights(const std::filesystem::path& path, Transformer& model, const Json& metadata);
 
 // Weights alone (generate, evaluate), and everything (resume). Throws UserError where names, shapes or dtypes differ.
-void load_weights(const CheckpointFile& file, Engine& engine, Transformer& model);
-void load_optimizer(const CheckpointFile& file, Engine& engine, const Optimizer& optimizer);
+void load_weights(const CheckpointFile& file, Transformer& model);
+void load_optimizer(const CheckpointFile& file, const Optimizer& optimizer);
+
+// This rank's piece of `tensor` from the whole of it, in its dtype.
+void write_piece(Engine& engine, const Tensor& tensor, std::span<const std::byte> whole);
 
 }  // namespace cleave

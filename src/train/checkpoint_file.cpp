@@ -151,51 +151,75 @@ class Verifier {
 
 }  // namespace
 
-void CheckpointWriter::add(std::string name, DType dtype, const Shape& shape, const void* data) {
-    for (const Item& item : items_) CLEAVE_CHECK(item.name != name, "tensor '{}' twice", name);
-    const auto size = static_cast<std::size_t>(shape.elements() * size_of(dtype));
-    items_.push_back({std::move(name), dtype, shape, {static_cast<const std::byte*>(data), size}});
+CheckpointWriter::Item& CheckpointWriter::new_item(std::string name, DType dtype, const Shape& shape) {
+    CLEAVE_CHECK(index_.emplace(name, items_.size()).second, "tensor '{}' twice", name);
+    return items_.emplace_back(Item{std::move(name), dtype, shape});
 }
 
-void CheckpointWriter::write(const std::filesystem::path& path, const Json& metadata) const {
-    // Offsets stand in the header and depend on its length; so they are taken from a first header in which they are 0
-    // and every number is as wide as it can become.
-    std::vector<std::string> checksums;
-    for (const Item& item : items_) checksums.push_back(hex(hash64(item.bytes)));
-    const auto header = [&](std::size_t start) {
-        Json tensors = Json::array();
-        std::size_t end = start;
-        for (std::size_t i = 0; i < items_.size(); ++i) {
-            const Item& item = items_[i];
-            const std::size_t begin = aligned(end);
-            end = begin + item.bytes.size();
-            tensors.push(Json::object()
-                             .set("name", item.name)
-                             .set("dtype", name_of(item.dtype))
-                             .set("shape", shape_json(item.shape))
-                             .set("begin", begin)
-                             .set("end", end)
-                             .set("xxh64", checksums[i]));
-        }
-        return Json::object().set("metadata", metadata).set("tensors", std::move(tensors)).dump();
-    };
-    constexpr std::size_t kWidest = std::size_t{1} << 60;
-    const std::size_t length = aligned(kPrefix + header(kWidest).size()) - kPrefix;
-    std::string text = header(kPrefix + length);
-    text.resize(length, ' ');  // spaces after the document are JSON's own filler
+void CheckpointWriter::add(std::string name, DType dtype, const Shape& shape, const void* data) {
+    Item& item = new_item(std::move(name), dtype, shape);
+    item.bytes = {static_cast<const std::byte*>(data), item.size()};
+}
 
-    AtomicFile file(path);
-    file.write(std::string(kMagic) + std::string(kVersion));
-    const std::array<std::uint64_t, 2> numbers = {length, hash64(text)};
-    file.write(std::as_bytes(std::span(numbers)));
-    file.write(text);
-    std::size_t end = kPrefix + length;
-    for (const Item& item : items_) {
-        file.write(std::string(aligned(end) - end, '\0'));
-        file.write(item.bytes);
-        end = aligned(end) + item.bytes.size();
+void CheckpointWriter::declare(std::string name, DType dtype, const Shape& shape) {
+    new_item(std::move(name), dtype, shape);
+}
+
+void CheckpointWriter::write(const std::filesystem::path& path, const Json& metadata) {
+    open(path, metadata);
+    for (const Item& item : items_) put(item.name, item.bytes);
+    commit();
+}
+
+std::string CheckpointWriter::header() const {
+    Json tensors = Json::array();
+    for (const Item& item : items_)
+        tensors.push(Json::object()
+                         .set("name", item.name)
+                         .set("dtype", name_of(item.dtype))
+                         .set("shape", shape_json(item.shape))
+                         .set("begin", item.begin)
+                         .set("end", item.begin + item.size())
+                         .set("xxh64", item.checksum));
+    return Json::object().set("metadata", metadata_).set("tensors", std::move(tensors)).dump();
+}
+
+void CheckpointWriter::place_items(std::size_t start) {
+    for (Item& item : items_) {
+        item.begin = aligned(start);
+        start = item.begin + item.size();
     }
-    file.commit();
+}
+
+void CheckpointWriter::open(const std::filesystem::path& path, const Json& metadata) {
+    metadata_ = metadata;
+    for (Item& item : items_) item.checksum = hex(0);  // as long as any
+    // Offsets stand in the header and depend on its length; so they are taken from a first header in which every number
+    // is as wide as it can become.
+    constexpr std::size_t kWidest = std::size_t{1} << 60;
+    place_items(kWidest);
+    header_length_ = aligned(kPrefix + header().size()) - kPrefix;
+    place_items(kPrefix + header_length_);
+    file_.emplace(path);
+}
+
+void CheckpointWriter::put(const std::string& name, std::span<const std::byte> bytes) {
+    Item& item = items_[index_.at(name)];
+    CLEAVE_CHECK(bytes.size() == item.size(), "{} bytes of '{}', which has {}", bytes.size(), name, item.size());
+    item.checksum = hex(hash64(bytes));
+    file_->write_at(item.begin, bytes);
+}
+
+void CheckpointWriter::commit() {
+    std::string text = header();
+    text.resize(header_length_, ' ');  // spaces after the document are JSON's own filler
+    const std::array<std::uint64_t, 2> numbers = {header_length_, hash64(text)};
+    const std::string magic = std::string(kMagic) + std::string(kVersion);
+    file_->write_at(0, std::as_bytes(std::span(magic)));
+    file_->write(std::as_bytes(std::span(numbers)));
+    file_->write(text);
+    file_->commit();
+    file_.reset();
 }
 
 CheckpointFile::CheckpointFile(std::filesystem::path path) : path_(std::move(path)), file_(path_) {

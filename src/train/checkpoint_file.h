@@ -26,23 +26,42 @@
 
 namespace cleave {
 
-// Collects what a file shall hold, then writes it as a whole. Nothing is copied: data must stay as it is until write()
-// returns.
+// Writes a file of tensors whose data are all there, or come one after the other.
 class CheckpointWriter {
   public:
+    // Nothing is copied: data must stay as it is until write() returns.
     void add(std::string name, DType dtype, const Shape& shape, const void* data);
+    // A tensor whose data are put() later.
+    void declare(std::string name, DType dtype, const Shape& shape);
+
     // Writes to a temporary file, syncs, renames: whatever fails, an older file at `path` is still whole. Throws
-    // UserError.
-    void write(const std::filesystem::path& path, const Json& metadata) const;
+    // UserError. As open(), put() of everything that was added, commit().
+    void write(const std::filesystem::path& path, const Json& metadata);
+
+    // The same in steps. The order of the file is that of add() and declare(), whatever the order of put().
+    void open(const std::filesystem::path& path, const Json& metadata);
+    void put(const std::string& name, std::span<const std::byte> bytes);
+    void commit();
 
   private:
     struct Item {
         std::string name;
         DType dtype;
         Shape shape;
-        std::span<const std::byte> bytes;
+        std::span<const std::byte> bytes = {};
+        std::string checksum = {};
+        std::size_t begin = 0;  // in the file
+        std::size_t size() const { return static_cast<std::size_t>(shape.elements() * size_of(dtype)); }
     };
+    Item& new_item(std::string name, DType dtype, const Shape& shape);
+    std::string header() const;
+    void place_items(std::size_t start);
+
     std::vector<Item> items_;
+    std::map<std::string, std::size_t> index_;
+    Json metadata_;
+    std::size_t header_length_ = 0;
+    std::optional<AtomicFile> file_;
 };
 
 struct CheckpointTensor {
@@ -62,6 +81,10 @@ class CheckpointFile {
     // In the order of the file.
     const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
     const CheckpointTensor* find(std::string_view name) const;  // nullptr: not in the file
+    // The tensor's bytes. Throws UserError where the file holds no such tensor, or another dtype or shape.
+    std::span<const std::byte> bytes_of(std::string_view name, DType dtype, const Shape& shape) const {
+        return expect(name, dtype, shape).bytes;
+    }
     // Copies the whole tensor, or `count` elements from global index `first` on, to `destination`. Throws UserError
     // where the file holds no such tensor, or another dtype, shape or range than what is asked for.
     void read(std::string_view name, DType dtype, const Shape& shape, void* destination) const;

@@ -44,7 +44,7 @@ void with_model(const WeightsSource& source, const std::function<void(Engine&, T
     comm::run_ranks({}, [&](comm::Communicator& world) {
         CpuEngine engine(mesh, world, team_size(1));
         Transformer model(engine, source.model(), data_parallel_layouts(mesh), dtype);
-        source.load(engine, model);
+        source.load(model);
         body(engine, model);
     });
 }

@@ -8,24 +8,11 @@
 
 namespace cleave {
 
-Mesh mesh_of(const Job& job, int ranks) {
-    return Mesh(
-        {{"pp", job.mesh.pp}, {"dp", data_parallel_ranks(job, ranks)}, {"cp", job.mesh.cp}, {"tp", job.mesh.tp}});
-}
-
 namespace {
 
 // From here on one microbatch more adds what the one before it added: the first makes the sums of the losses, the last
 // sends the gradients.
 constexpr std::int64_t kRegular = 3;
-
-// What every microbatch of the job holds, in numbers.
-Samples counted_samples(const Job& job, int dp) {
-    Samples samples;
-    samples.tokens_counted = microbatch_size(job, dp) * job.model.context;
-    samples.first_visible_counted = job.data.separate_documents;
-    return samples;
-}
 
 // oneDNN counts the rows of a product in 31 bits, and beyond them ends the process.
 void check_tokens(const Job& job, int dp) {
@@ -43,13 +30,12 @@ void check_tokens(const Job& job, int dp) {
 RankPlan plan_of(const Job& job, const Mesh& mesh, int rank, comm::TransportKind transport, int team,
                  std::int64_t microbatches, bool traced) {
     check_tokens(job, mesh.size(mesh.axis("dp")));
-    const Samples samples = counted_samples(job, mesh.size(mesh.axis("dp")));
     VirtualEngine engine(mesh, rank, transport, team);
-    Transformer model(engine, job.model, data_parallel_layouts(mesh), job.train.dtype);
+    Transformer model(engine, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job));
     TrainStep step(engine, model, job);
     engine.reset_peaks();
     if (traced) engine.trace().start();
-    step.run(std::vector<Samples>(static_cast<std::size_t>(microbatches), samples), 1, job.train.lr);
+    step.run(counted_microbatches(job, mesh.size(mesh.axis("dp")), microbatches), 1, job.train.lr);
     RankPlan plan;
     plan.rank = rank;
     plan.coordinates = mesh.coordinates(rank);
@@ -80,22 +66,32 @@ void extend(RankPlan& plan, const RankPlan& before, std::int64_t count) {
 
 }  // namespace
 
+std::vector<Samples> counted_microbatches(const Job& job, int dp, std::int64_t count) {
+    Samples samples;
+    samples.tokens_counted = microbatch_size(job, dp) * job.model.context;
+    samples.first_visible_counted = job.data.separate_documents;
+    return std::vector<Samples>(static_cast<std::size_t>(count), samples);
+}
+
+RankPlan rank_plan(const Job& job, const Mesh& mesh, int rank, comm::TransportKind transport, int team) {
+    const std::int64_t count = accumulation(job, mesh.size(mesh.axis("dp")), job.train.batch);
+    RankPlan plan = plan_of(job, mesh, rank, transport, team, std::min(count, kRegular), true);
+    if (count > kRegular) extend(plan, plan_of(job, mesh, rank, transport, team, kRegular - 1, true), count);
+    return plan;
+}
+
 std::vector<RankPlan> dry_run(const Job& job, int ranks, comm::TransportKind transport, int team) {
     const Mesh mesh = mesh_of(job, ranks);
-    const std::int64_t count = accumulation(job, mesh.size(mesh.axis("dp")), job.train.batch);
     std::vector<RankPlan> plans;
-    for (int rank = 0; rank < mesh.world_size(); ++rank) {
-        plans.push_back(plan_of(job, mesh, rank, transport, team, std::min(count, kRegular), true));
-        if (count > kRegular)
-            extend(plans.back(), plan_of(job, mesh, rank, transport, team, kRegular - 1, true), count);
-    }
+    plans.reserve(static_cast<std::size_t>(mesh.world_size()));
+    for (int rank = 0; rank < mesh.world_size(); ++rank) plans.push_back(rank_plan(job, mesh, rank, transport, team));
     return plans;
 }
 
 RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team) {
     const Mesh mesh = mesh_of(job, ranks);
     const std::int64_t count = accumulation(job, mesh.size(mesh.axis("dp")), job.train.batch);
-    return plan_of(job, mesh, 0, transport, team, std::min(count, kRegular), false);
+    return plan_of(job, mesh, mesh.world_size() - 1, transport, team, std::min(count, kRegular), false);
 }
 
 }  // namespace cleave

@@ -9,8 +9,8 @@
 
 #include "cluster/ledger.h"
 #include "comm/types.h"
-#include "placement/mesh.h"
-#include "train/job.h"
+#include "train/job_layout.h"
+#include "train/samples.h"
 
 namespace cleave {
 
@@ -26,13 +26,17 @@ struct RankPlan {
     std::int64_t launches = 0;
 };
 
-// The mesh that a job asks for on `ranks` ranks. The job is checked.
-Mesh mesh_of(const Job& job, int ranks);
-
 // job.model.vocabulary is set. `team`: threads of a rank.
 std::vector<RankPlan> dry_run(const Job& job, int ranks, comm::TransportKind transport, int team);
 
-// Memory alone, of rank 0: the ranks of data parallelism hold the same. Milliseconds.
+// One rank's.
+RankPlan rank_plan(const Job& job, const Mesh& mesh, int rank, comm::TransportKind transport, int team);
+
+// So many microbatches of one rank, of which only the number of samples counts.
+std::vector<Samples> counted_microbatches(const Job& job, int dp, std::int64_t count);
+
+// Memory alone, of the rank that holds most: the last, which has the larger piece of what does not divide evenly.
+// Milliseconds.
 RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team);
 
 }  // namespace cleave

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 namespace cleave {
 
 std::string bytes_text(std::int64_t bytes) {
@@ -53,6 +55,10 @@ std::string dry_run_text(const std::vector<RankPlan>& plans) {
         first = last + 1;
     }
     return text;
+}
+
+std::int64_t total_of(const BytesByKind& bytes) {
+    return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
 Json to_json(const BytesByKind& bytes) {

@@ -112,7 +112,7 @@ Result Evaluation::on_rank(comm::Communicator& world, const Mesh& mesh) const {
     const bool mpi = comm::under_mpirun();
     CpuEngine engine(mesh, world, team_size(mpi ? comm::process_place().local_count : options_.ranks));
     Transformer model(engine, model_, data_parallel_layouts(mesh), dtype());
-    source_.load(engine, model);
+    source_.load(model);
     const std::int64_t each = rows();
     const std::int64_t together = each * options_.ranks;
     const std::int64_t batches = (windows_->count() + together - 1) / together;

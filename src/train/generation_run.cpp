@@ -136,7 +136,7 @@ int run_generation(const GenerateOptions& options) {
         CpuEngine engine(mesh, world, team_size(1));
         Transformer model(engine, request.model, data_parallel_layouts(mesh),
                           options.dtype.value_or(source.job().train.dtype));
-        source.load(engine, model);
+        source.load(model);
         Screen screen(request.tokenizer, options);
         screen.show(request.tokenizer.decode(request.prompt));
         const Generated generated =

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/virtual_engine.h"
 #include "parallel/data_parallel.h"
+#include "train/checkpoint.h"
 #include "train/job_check.h"
 
 namespace cleave {
@@ -133,13 +134,18 @@ void HuggingFaceFolder::check_tied(std::vector<std::string>& problems) const {
 }
 
 void HuggingFaceFolder::load(Transformer& model) const {
-    for (Parameter* parameter : model.parameters()) {
-        const Tensor& master = parameter->master;
-        CLEAVE_CHECK(master.local_shape() == master.shape(), "{} is cut", parameter->name);
-        const SafetensorsTensor& stored = tensor(*parameter);
-        convert_values(stored.type, stored.bytes, master.dtype(), master.view().data);
-    }
-    model.refresh_values();
+    std::vector<std::byte> values;  // of one tensor
+    model.store().fill([&](const Parameter& parameter, const Tensor& master) {
+        const SafetensorsTensor& stored = tensor(parameter);
+        values.resize(static_cast<std::size_t>(parameter.shape.elements() * size_of(master.dtype())));
+        convert_values(stored.type, stored.bytes, master.dtype(), values.data());
+        write_piece(model.store().engine(), master, values);
+        if (!is_finite(master))
+            throw UserError(
+                "the Hugging Face folder {} ({}): '{}' holds a value that is infinite or no number; "
+                "accepted: finite weights",
+                path_.string(), config_.architecture, parameter.name);
+    });
 }
 
 void write_hugging_face(const std::filesystem::path& folder, Transformer& model, DType stored,

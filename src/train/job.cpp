@@ -1,5 +1,7 @@
 #include "train/job.h"
 
+#include <algorithm>
+
 namespace cleave {
 
 int data_parallel_ranks(const Job& job, int ranks) {
@@ -7,6 +9,10 @@ int data_parallel_ranks(const Job& job, int ranks) {
     const int others = mesh.pp * mesh.cp * mesh.tp;
     if (mesh.dp != 0) return mesh.dp;
     return others > 0 && ranks % others == 0 ? ranks / others : 0;
+}
+
+ZeroOptions zero_options(const Job& job) {
+    return {.stage = job.zero.stage, .reduce = job.zero.reduce, .bucket_bytes = job.train.bucket_bytes};
 }
 
 std::int64_t microbatch_size(const Job& job, int dp) {
@@ -20,6 +26,10 @@ std::int64_t accumulation(const Job& job, int dp, std::int64_t batch) {
     const std::int64_t together = dp * microbatch_size(job, dp);
     CLEAVE_CHECK(batch % together == 0, "a batch of {} in passes of {}", batch, together);
     return batch / together;
+}
+
+std::int64_t communication_chunks(const Job& job, int dp) {
+    return std::min<std::int64_t>(job.tensor_parallel_chunks, microbatch_size(job, dp));
 }
 
 }  // namespace cleave

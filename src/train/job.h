@@ -9,12 +9,15 @@
 #include "base/dtype.h"
 #include "engine/tape.h"
 #include "model/model_config.h"
+#include "parallel/zero.h"
 
 namespace cleave {
 
 // ids: of a token file that names no tokenizer; not among the words of data.tokenizer.
 enum class TokenizerKind : std::uint8_t { characters, bytes, bpe, ids };
 enum class OptimizerKind : std::uint8_t { adamw, sgd };
+// What backward has of the stream that sequence parallelism gathers for the products (parallel/sequence_parallel.h).
+enum class SequenceInputs : std::uint8_t { gathered, kept };
 enum class LrSchedule : std::uint8_t { cosine, linear, wsd, constant };
 
 struct Job {
@@ -72,6 +75,11 @@ struct Job {
         std::string folder;           // empty = out/ and the run file's name
         std::int64_t trace_step = 0;  // 0 = none
     };
+    struct Zero {
+        int stage = 0;
+        ZeroReduce reduce = ZeroReduce::microbatch;
+        int group = 0;  // ranks along dp that share the shards; 0 = all
+    };
     struct Comm {
         double timeout_s = 60;
     };
@@ -83,15 +91,24 @@ struct Job {
     Train train;
     Sample sample;
     Run run;
+    Zero zero;
     Comm comm;
     Recompute recompute = Recompute::none;
+    bool sequence_parallel = false;
+    SequenceInputs sequence_parallel_inputs = SequenceInputs::gathered;
+    int tensor_parallel_chunks = 1;
 };
 
 // The ranks along dp when the job runs on `ranks` ranks; 0 where pp x cp x tp does not divide them.
 int data_parallel_ranks(const Job& job, int ranks);
+// How the job's parameters lie in memory.
+ZeroOptions zero_options(const Job& job);
 // Sequences per rank and forward pass, when dp ranks share the batch, and forward passes of a step with a batch of
 // `batch` sequences. The job is checked.
 std::int64_t microbatch_size(const Job& job, int dp);
 std::int64_t accumulation(const Job& job, int dp, std::int64_t batch);
+// In how many chunks the tensor-parallel ranks communicate: tensor_parallel_chunks, or the sequences of a microbatch
+// where those are fewer.
+std::int64_t communication_chunks(const Job& job, int dp);
 
 }  // namespace cleave

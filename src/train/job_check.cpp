@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/words.h"
+#include "parallel/tensor_parallel.h"
 #include "train/job_keys.h"
 #include "train/model_check.h"
 
@@ -56,20 +57,79 @@ class Checker {
         const Job::Mesh& mesh = job_.mesh;
         const auto only_one = [&](std::string_view axis, int size) {
             if (size != 1)
-                add("mesh.{}: found {}; accepted: 1. Not supported yet by this version: ranks along {}; only data "
-                    "parallelism "
-                    "(mesh.dp) is",
+                add("mesh.{}: found {}; accepted: 1. Not supported yet by this version: ranks along {}; data (mesh.dp) "
+                    "and tensor parallelism (mesh.tp) are",
                     axis, size, axis);
         };
         only_one("pp", mesh.pp);
         only_one("cp", mesh.cp);
-        only_one("tp", mesh.tp);
+        check_tensor_parallelism();
         const std::int64_t others = std::int64_t{mesh.pp} * mesh.cp * mesh.tp;
-        if (others == 1 && mesh.dp != 0 && mesh.dp != ranks_)
-            add("mesh.dp: found {}, but the run has {}; accepted: {}, or 0, which fills the ranks (or --ranks {})",
-                mesh.dp, counted(ranks_, "rank"), ranks_, mesh.dp);
+        if (mesh.pp == 1 && mesh.cp == 1) {
+            if (mesh.dp == 0 && ranks_ % mesh.tp != 0)
+                add("mesh.tp: found {}, which does not divide the run's {}; nearest that do: {}, or --ranks {}",
+                    mesh.tp, counted(ranks_, "rank"), nearest_divisors(mesh.tp, ranks_),
+                    nearest_multiples(ranks_, mesh.tp));
+            else if (mesh.dp != 0 && mesh.dp * others != ranks_)
+                add("mesh.dp: found {}{}, but the run has {}; accepted: {}0, which fills the ranks (or --ranks {})",
+                    mesh.dp, mesh.tp == 1 ? "" : fmt::format(" with mesh.tp = {}", mesh.tp), counted(ranks_, "rank"),
+                    ranks_ % mesh.tp == 0 ? fmt::format("{}, or ", ranks_ / mesh.tp) : "", mesh.dp * others);
+        }
+        const int dp = mesh.dp != 0 ? mesh.dp : std::max(1, ranks_ / mesh.tp);
         // The batch too is judged at once, for the dp that was asked for, or else all ranks.
-        check_batch(mesh.dp != 0 ? mesh.dp : ranks_);
+        check_batch(dp);
+        check_zero(dp);
+    }
+
+    void check_tensor_parallelism() {
+        const ModelConfig& m = job_.model;
+        const int tp = job_.mesh.tp;
+        if (job_.sequence_parallel && tp == 1)
+            add("sequence_parallel: found true with mesh.tp = 1, where there is nothing to cut a sequence over; "
+                "accepted: false, or a mesh.tp of at least 2");
+        if (job_.sequence_parallel_inputs == SequenceInputs::kept && !job_.sequence_parallel)
+            add("sequence_parallel_inputs: found \"kept\" without sequence_parallel, where nothing is gathered; "
+                "accepted: \"gathered\", or sequence_parallel = true");
+        if (job_.tensor_parallel_chunks > 1 && tp == 1)
+            add("tensor_parallel_chunks: found {} with mesh.tp = 1, where nothing travels; accepted: 1, or a mesh.tp "
+                "of "
+                "at least 2",
+                job_.tensor_parallel_chunks);
+        if (tp == 1 || m.heads % m.key_value_heads() != 0) return;
+        if (cut_heads(tp, m.key_value_heads(), m.query_group()).groups == 0) {
+            const auto cuts = [&](int n) { return cut_heads(n, m.key_value_heads(), m.query_group()).groups != 0; };
+            int below = std::min<int>(tp, static_cast<int>(m.heads));
+            while (!cuts(below)) --below;  // 1 does
+            int above = tp;
+            while (above < m.heads && !cuts(above)) ++above;
+            add("mesh.tp: found {}, over which model.heads = {}{} cannot be cut evenly; nearest that can: {}{}", tp,
+                m.heads, m.query_group() == 1 ? "" : fmt::format(" (model.kv_heads = {})", m.key_value_heads()), below,
+                above < m.heads || (above == m.heads && below != above) ? fmt::format(", {}", above) : "");
+        }
+        const auto at_least = [&](std::string_view key, std::int64_t size, std::string_view what) {
+            if (size < tp)
+                add("mesh.tp: found {}, more than the {} {} of {}; accepted: at most {}", tp, size, what, key, size);
+        };
+        at_least("model.mlp_width", m.hidden_mlp(), "hidden units");
+        if (m.vocabulary != 0) at_least("model.vocabulary", m.vocabulary, "tokens");
+        if (job_.sequence_parallel) at_least("model.context", m.context, "tokens");
+    }
+
+    void check_zero(int dp) {
+        const Job::Zero& zero = job_.zero;
+        if (zero.reduce == ZeroReduce::step && zero.stage < 2)
+            add("zero.reduce: found \"step\", which is so in stage {} anyway; accepted: \"microbatch\", or zero.stage "
+                "= 2 or 3",
+                zero.stage);
+        if (zero.group == 0) return;
+        if (zero.stage == 0)
+            add("zero.group: found {}, but nothing is cut in stage 0; accepted: 0, or zero.stage = 1, 2 or 3",
+                zero.group);
+        else if (dp % zero.group != 0)
+            add("zero.group: found {}, which does not divide dp = {}; nearest that do: {}, or 0, all of dp", zero.group,
+                counted(dp, "rank"), nearest_divisors(zero.group, dp));
+        else if (zero.group == 1)
+            add("zero.group: found 1, so that nothing would be cut; accepted: 0, at least 2, or zero.stage = 0");
     }
 
     void check_batch(int dp) {

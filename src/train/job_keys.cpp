@@ -6,7 +6,6 @@
 #include <span>
 
 #include "base/error.h"
-#include "train/spelt_out.h"
 
 namespace cleave {
 namespace {
@@ -14,12 +13,15 @@ namespace {
 using std::string_view;
 
 // The order of each enum's values.
+constexpr std::array<string_view, 2> kAttentionKinds = {"fused", "materialised"};
 constexpr std::array<string_view, 2> kFamilies = {"gpt2", "llama"};
 constexpr std::array<string_view, 2> kRotaryScalings = {"none", "llama3"};
 constexpr std::array<string_view, 3> kTokenizers = {"char", "bytes", "bpe"};
 constexpr std::array<string_view, 3> kRecompute = {"none", "selective", "full"};
+constexpr std::array<string_view, 2> kSequenceInputs = {"gathered", "kept"};
 constexpr std::array<string_view, 3> kDTypes = {"f64", "f32", "bf16"};
 constexpr std::array<string_view, 2> kOptimizers = {"adamw", "sgd"};
+constexpr std::array<string_view, 2> kZeroReduce = {"microbatch", "step"};
 constexpr std::array<string_view, 4> kLrSchedules = {"cosine", "linear", "wsd", "constant"};
 
 template <class Enum>
@@ -54,6 +56,19 @@ void add_top(std::vector<Key>& keys, Job& job) {
                     "what backward computes again instead of keeping it: none, selective (outputs of norms and "
                     "activations) or full (whole blocks: only their inputs are kept). Results are the same",
                     words(job.recompute, kRecompute), kAny, OnResume::accept});
+    keys.push_back({"sequence_parallel",
+                    "with mesh.tp: norms, dropout and residual sums are cut by tokens over the tp ranks, which takes "
+                    "their memory and work over tp and sends the same bytes",
+                    &job.sequence_parallel, kAny, OnResume::announce});
+    keys.push_back({"sequence_parallel_inputs",
+                    "what backward has of the inputs of matrices: gathered again (what is kept is all over tp) or kept "
+                    "whole (one all_gather a norm less). Results are the same",
+                    words(job.sequence_parallel_inputs, kSequenceInputs), kAny, OnResume::accept});
+    keys.push_back({"tensor_parallel_chunks",
+                    "with mesh.tp: the sequences of a microbatch travel between the tp ranks in so many chunks, each "
+                    "while the matrix products of another one run; 1 = all at once. At most one a sequence. Results "
+                    "are the same",
+                    &job.tensor_parallel_chunks, from_one(1 << 16), OnResume::accept});
 }
 
 void add_model(std::vector<Key>& keys, Job& job) {
@@ -91,6 +106,10 @@ void add_model(std::vector<Key>& keys, Job& job) {
              &m.positions, from_zero(1 << 22), refuse},
             {"model.vocabulary", "rows of the token table; 0 = as many as the tokenizer has tokens", &m.vocabulary,
              from_zero(1 << 26), refuse},
+            {"model.attention",
+             "fused (memory in proportion to the context) or materialised (keeps the matrix of probabilities: for the "
+             "study of memory, slow)",
+             words(m.attention, kAttentionKinds), kAny, accept},
             {"model.tied_embeddings", "the output projection is the token table", &m.tied_embeddings, kAny, refuse},
             {"model.qkv_bias", "llama: queries, keys and values have biases (as in Qwen2)", &m.qkv_bias, kAny, refuse},
             {"model.qk_norm", "llama: queries and keys are normalised head by head (as in Qwen3)", &m.qk_norm, kAny,
@@ -166,13 +185,35 @@ void add_data(std::vector<Key>& keys, Job::Data& d) {
 
 void add_mesh(std::vector<Key>& keys, Job::Mesh& m) {
     using enum OnResume;
-    keys.insert(keys.end(), {
-                                {"mesh.pp", "ranks along pp (pipeline stages)", &m.pp, kRanks, announce},
-                                {"mesh.dp", "ranks along dp (each has its own part of the batch); 0 = fills --ranks",
-                                 &m.dp, from_zero(1 << 20), announce},
-                                {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, announce},
-                                {"mesh.tp", "ranks along tp (parts of a layer)", &m.tp, kRanks, announce},
-                            });
+    keys.insert(keys.end(),
+                {
+                    {"mesh.pp", "ranks along pp (pipeline stages)", &m.pp, kRanks, announce},
+                    {"mesh.dp", "ranks along dp (each has its own part of the batch); 0 = fills --ranks", &m.dp,
+                     from_zero(1 << 20), announce},
+                    {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, announce},
+                    {"mesh.tp", "ranks along tp (each has a part of every matrix, of the heads and of the vocabulary)",
+                     &m.tp, kRanks, announce},
+                });
+}
+
+void add_zero(std::vector<Key>& keys, Job::Zero& z) {
+    using enum OnResume;
+    keys.insert(
+        keys.end(),
+        {
+            {"zero.stage",
+             "what the ranks of dp hold in parts instead of whole: 0 nothing, 1 the optimizer's state, 2 gradients as "
+             "well, 3 parameters as well, which are gathered where they are used",
+             &z.stage, from_zero(3), announce},
+            {"zero.reduce",
+             "stages 2 and 3: gradients are reduced after each microbatch, or once a step, for fewer bytes and the "
+             "memory of stage 1's gradients",
+             words(z.reduce, kZeroReduce), kAny, announce},
+            {"zero.group",
+             "ranks of dp, neighbours, that share the parts between them; the groups hold the same. It divides dp; 0 = "
+             "all of dp",
+             &z.group, from_zero(1 << 20), announce},
+        });
 }
 
 void add_train(std::vector<Key>& keys, Job::Train& t) {
@@ -276,6 +317,7 @@ std::vector<Key> keys_of(Job& job) {
     add_model(keys, job);
     add_data(keys, job.data);
     add_mesh(keys, job.mesh);
+    add_zero(keys, job.zero);
     add_train(keys, job.train);
     add_rest(keys, job);
     return keys;
@@ -286,6 +328,7 @@ std::string_view section_title(std::string_view section) {
     if (section == "model") return "the transformer";
     if (section == "data") return "the text it learns from";
     if (section == "mesh") return "how ranks share the work";
+    if (section == "zero") return "what the ranks of dp hold in parts (ZeRO)";
     if (section == "train") return "how it learns";
     if (section == "sample") return "the text it writes at the end";
     if (section == "run") return "where files go";
@@ -298,61 +341,6 @@ void follow_other_keys(Job& job, const std::function<bool(std::string_view)>& is
     Job::Train& t = job.train;
     if (!is_set("train.warmup_steps")) t.warmup_steps = std::min(t.warmup_steps, t.steps / kPart);
     if (!is_set("train.min_lr")) t.min_lr = std::min(t.min_lr, t.lr / kPart);
-}
-
-Json to_json(const Job& job) {
-    Job copy = job;
-    Json json = Json::object();
-    for (const Key& key : keys_of(copy))
-        json.set(key.name, std::visit([](const auto& value) { return Json(value); }, value_of(key)));
-    return json;
-}
-
-Job job_from_json(const Json& json, std::string_view source) {
-    Job job;
-    for (const Key& key : keys_of(job)) {
-        const Json* saved = json.find(key.name);
-        if (saved == nullptr) continue;  // written before there was such a key: what its default says held then
-        std::optional<Value> value;
-        if (saved->boolean() != nullptr)
-            value = *saved->boolean();
-        else if (saved->integer() != nullptr)
-            value = *saved->integer();
-        else if (saved->is_number())
-            value = saved->number();
-        else if (saved->string() != nullptr)
-            value = *saved->string();
-        const auto problem = value ? assign(key, *value) : "found neither text nor number; accepted: " + accepted(key);
-        if (problem) throw UserError("{}: its configuration's {}: {}", source, key.name, *problem);
-    }
-    return job;
-}
-
-ResumeDifferences resume_differences(const Job& saved, const Job& now) {
-    Job before = saved;
-    Job after = now;
-    const auto old_keys = keys_of(before);
-    const auto new_keys = keys_of(after);
-    Job before_in_full = spelt_out(saved);
-    Job after_in_full = spelt_out(now);
-    const auto old_in_full = keys_of(before_in_full);
-    const auto new_in_full = keys_of(after_in_full);
-    ResumeDifferences differences;
-    for (std::size_t i = 0; i < old_keys.size(); ++i) {
-        const Value was = value_of(old_keys[i]);
-        const Value is = value_of(new_keys[i]);
-        const bool same = was == is || value_of(old_in_full[i]) == value_of(new_in_full[i]);
-        if (same || new_keys[i].on_resume == OnResume::accept) continue;
-        if (new_keys[i].on_resume == OnResume::refuse)
-            differences.refused.push_back(fmt::format(
-                "{}: found {}, but the checkpoint to resume from has {}; accepted: {}, or --overwrite instead of "
-                "--resume, which begins anew",
-                new_keys[i].name, value_text(is), value_text(was), value_text(was)));
-        else
-            differences.announced.push_back(
-                fmt::format("{}: {} in the checkpoint, {} now", new_keys[i].name, value_text(was), value_text(is)));
-    }
-    return differences;
 }
 
 }  // namespace cleave

@@ -8,8 +8,8 @@
 namespace cleave {
 namespace {
 
-constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
-constexpr std::uint64_t kVersion = 1;
+constexpr std::string_view kIndexMagic("MMIDIDX\0\0", 9);
+constexpr std::uint64_t kIndexVersion = 1;
 constexpr std::size_t kHeader = 9 + 8 + 1 + 8 + 8;
 
 struct Code {
@@ -50,8 +50,8 @@ class Parser {
 
     void header() {
         if (bytes_.size() < kHeader || !is_megatron_index(bytes_)) fail("it does not begin with MMIDIDX and a header");
-        if (const auto version = load<std::uint64_t>(bytes_, 9); version != kVersion)
-            fail(fmt::format("its version is {}; accepted: {}", version, kVersion));
+        if (const auto version = load<std::uint64_t>(bytes_, 9); version != kIndexVersion)
+            fail(fmt::format("its version is {}; accepted: {}", version, kIndexVersion));
         set_width(load<std::uint8_t>(bytes_, 17));
         sequences_ = load<std::uint64_t>(bytes_, 18);
         documents_ = load<std::uint64_t>(bytes_, 26);
@@ -130,7 +130,7 @@ class Parser {
 }  // namespace
 
 bool is_megatron_index(std::span<const std::byte> bytes) {
-    return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+    return bytes.size() >= kIndexMagic.size() && std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) == 0;
 }
 
 MegatronIndex parse_megatron_index(std::span<const std::byte> bytes, std::uint64_t data_bytes,
@@ -139,8 +139,8 @@ MegatronIndex parse_megatron_index(std::span<const std::byte> bytes, std::uint64
 }
 
 std::string megatron_index(std::span<const std::int64_t> document_starts, std::int64_t tokens, std::size_t width) {
-    std::string bytes(kMagic);
-    store(bytes, kVersion);
+    std::string bytes(kIndexMagic);
+    store(bytes, kIndexVersion);
     store(bytes, static_cast<std::uint8_t>(width == 2 ? 8 : width == 4 ? 4 : 1));
     store(bytes, std::uint64_t{document_starts.size()});
     store(bytes, std::uint64_t{document_starts.size() + 1});

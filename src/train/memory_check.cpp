@@ -34,7 +34,9 @@ std::string remedy(const Job& job, const RankPlan& plan, std::int64_t samples, s
     const std::string fewer = local_ranks > 1 ? ", or fewer ranks" : "";
     if (overhead > plan.peak_bytes + samples) return "fewer ranks";
     if (samples > plan.peak_bytes) return fmt::format("lower train.batch ({})", job.train.batch);
-    if (2 * of_tokens < plan.peak_bytes) return "a smaller model (model.width, model.layers)" + fewer;
+    const std::string cut =
+        dp > 1 && job.zero.stage < 3 ? fmt::format(", a higher zero.stage (now {})", job.zero.stage) : "";
+    if (2 * of_tokens < plan.peak_bytes) return "a smaller model (model.width, model.layers)" + cut + fewer;
     return fmt::format(
         "lower train.microbatch (now {} sequences of {} tokens; it changes no result), model.context or model.width{}",
         microbatch_size(job, dp), job.model.context, fewer);

@@ -29,7 +29,7 @@ void round_to(DType stored, Transformer& model) {
         convert_values(stored_as(master.dtype()), bytes_of(master), stored, rounded.data());
         convert_values(stored_as(stored), rounded, master.dtype(), master.view().data);
     }
-    model.refresh_values();
+    model.store().refresh_values();
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ Comparison compare_with(const WeightsSource& written, Engine& engine, Transforme
     round_to(stored, model);
     const std::vector<double> expected = logits_of_prompt(engine, model);
     Transformer again(engine, model.config(), model.layouts(), model.compute());
-    written.load(engine, again);
+    written.load(again);
     const std::vector<Parameter*> before = model.parameters();
     const std::vector<Parameter*> after = again.parameters();
     result.tensors = static_cast<std::int64_t>(before.size());

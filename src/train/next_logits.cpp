@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::int64_t kRowUnit = 64;  // rows are filled up to a multiple, so that products have few shapes
 
+bool cuts_tokens(const Layout& stream) {
+    return std::any_of(stream.begin(), stream.end(), [](const Layout::Entry& entry) {
+        return entry.placement.is(Placement::Kind::S) && entry.placement.dim == 1;
+    });
+}
+
 }  // namespace
 
 std::int64_t window_begin(std::int64_t tokens, std::int64_t positions) {
@@ -23,7 +29,7 @@ std::int64_t window_begin(std::int64_t tokens, std::int64_t positions) {
 
 NextLogits::NextLogits(Engine& engine, Transformer& model, std::int64_t most_tokens, bool cached)
     : engine_(engine), model_(model), window_(model.config().most_positions()) {
-    if (cached) cache_.emplace(engine, std::min(window_, most_tokens));
+    if (cached && !cuts_tokens(model.layouts().stream)) cache_.emplace(engine, std::min(window_, most_tokens));
 }
 
 std::span<const double> NextLogits::after(std::span<const std::int32_t> text, std::int64_t vocabulary) {

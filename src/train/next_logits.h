@@ -1,6 +1,7 @@
 // The logits that follow a text which grows token by token. With a cache of keys and values (model/key_value_cache.h)
 // the first call passes the whole text (prefill) and every other one its new tokens alone; without one every call
-// passes the whole text. Both give the same logits, up to the order in which products of other shapes are summed.
+// passes the whole text; so does a model whose stream is cut by tokens (parallel/sequence_parallel.h), of which one
+// would be too few. Both give the same logits, up to the order in which products of other shapes are summed.
 //
 // A model sees at most most_positions() tokens. When a text outgrows them, the oldest half is left out and what stays
 // begins at position 0 again; with a cache that half is passed anew, since rotary and learned positions alike are part

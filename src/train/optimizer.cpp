@@ -1,56 +1,66 @@
 #include "train/optimizer.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "kernels/elementwise.h"
-#include "kernels/matmul.h"
 #include "kernels/optimizer.h"
+#include "parallel/layouts.h"
 
 namespace cleave {
 
 namespace {
 
-std::int64_t blocks_of(const Parameter& parameter) {
-    return (parameter.shape.elements() + kernels::kNormBlock - 1) / kernels::kNormBlock;
+// Along the axes that cut a bucket's parameters each rank has sums over its own pieces: terms of the sum.
+Tensor as_terms(const Tensor& sums, const Bucket& bucket) {
+    Layout layout = sums.layout();
+    for (const AxisId axis : bucket.cut_axes) layout.set(axis, P);
+    return sums.relabelled(layout);
 }
 
 }  // namespace
 
-Optimizer::Optimizer(Engine& engine, std::span<Parameter* const> parameters, const Job& job)
-    : engine_(engine), train_(job.train) {
-    std::int64_t blocks = 0;
-    for (Parameter* parameter : parameters) {
-        blocks += blocks_of(*parameter);
-        State state{parameter, {}};
-        if (job.train.optimizer == OptimizerKind::adamw) {
-            for (const char* name : {"exp_avg", "exp_avg_sq"}) {
-                Tensor tensor = engine.alloc(parameter->name + " " + name, parameter->shape, parameter->layout,
-                                             parameter->master.dtype(), MemoryKind::optimizer);
-                engine.launch(kernels::Fill{0.0}, {tensor}, {tensor});
-                state.tensors.emplace_back(name, std::move(tensor));
-            }
-        }
-        states_.push_back(std::move(state));
+Optimizer::Optimizer(ParameterStore& store, const Job& job)
+    : store_(store), engine_(store.engine()), train_(job.train), gathering_(store.buckets().count()) {
+    if (train_.optimizer == OptimizerKind::adamw) states_ = {{"exp_avg", {}}, {"exp_avg_sq", {}}};
+    for (std::size_t i = 0; i < store.buckets().count(); ++i) {
+        const Bucket& bucket = store.buckets().all()[i];
+        const Tensor& master = store.masters()[i];
+        for (State& state : states_)
+            state.flats.push_back(
+                store.buckets().alloc(i, state.name, master.layout(), master.dtype(), MemoryKind::optimizer));
+        partials_.push_back(engine_.alloc(fmt::format("norm partials {}", i), {bucket.blocks}, master.layout(),
+                                          DType::f64, MemoryKind::optimizer));
+        host_partials_.emplace_back(static_cast<std::size_t>(bucket.blocks));
+        if (!train_.count_underflow) continue;
+        // A count over a shard is a term of the sum over all shards.
+        counts_.push_back(engine_.alloc(fmt::format("update counts {}", i), {kernels::kUpdateCounts},
+                                        sum_over_elements(master.layout()), DType::f64, MemoryKind::optimizer));
     }
-    partials_ = engine.alloc("norm partials", {blocks}, parameters.front()->layout, DType::f64, MemoryKind::optimizer);
-    if (!train_.count_underflow) return;
-    host_counts_.resize(states_.size() * kernels::kUpdateCounts);
-    counts_ = engine.alloc("update counts", {static_cast<std::int64_t>(host_counts_.size())},
-                           parameters.front()->layout, DType::f64, MemoryKind::optimizer);
+}
+
+std::span<const double> Optimizer::whole_partials(std::size_t bucket) {
+    const Tensor whole = engine_.finish(std::exchange(gathering_[bucket], nullptr));
+    const Tensor terms = as_terms(whole, store_.buckets().all()[bucket]);
+    std::vector<double>& host = host_partials_[bucket];
+    engine_.read_bytes(engine_.transition(terms, summed(terms.layout())), std::as_writable_bytes(std::span(host)));
+    return host;
 }
 
 double Optimizer::norm(const GradientBuckets& gradients) {
-    std::int64_t offset = 0;
-    for (const State& state : states_) {
-        const std::int64_t blocks = blocks_of(*state.parameter);
-        const Tensor& gradient = gradients.reduced(*state.parameter);
-        const Tensor part = engine_.slice_of(partials_, offset, "norm partial", {blocks}, gradient.layout());
-        engine_.launch(kernels::SquaredNorm{}, {gradient}, {part});
-        offset += blocks;
+    const ParameterBuckets& buckets = store_.buckets();
+    for (std::size_t i = 0; i < buckets.count(); ++i) {
+        engine_.launch(kernels::SquaredNorm{}, {gradients.reduced()[i]}, {partials_[i]});
+        gathering_[i] = engine_.start_transition(partials_[i], buckets.all()[i].whole);
     }
-    const Tensor sum = engine_.create(kernels::ColumnSum{0, false}, {partials_},
-                                      {"squared norm", {}, DType::f64, MemoryKind::optimizer});
-    return std::sqrt(engine_.read(sum, 1.0));
+    for (std::size_t i = 0; i < buckets.count(); ++i) whole_partials(i);
+    double total = 0;
+    for (const Parameter* parameter : buckets.parameters()) {
+        const Bucket::Slot& slot = buckets.slot_of(*parameter);
+        const auto first = host_partials_[buckets.bucket_of(*parameter)].begin() + slot.first_block;
+        total += std::accumulate(first, first + slot.blocks, 0.0);
+    }
+    return std::sqrt(total);
 }
 
 double Optimizer::update(const GradientBuckets& gradients, std::int64_t step, double learning_rate) {
@@ -58,25 +68,24 @@ double Optimizer::update(const GradientBuckets& gradients, std::int64_t step, do
     if (!std::isfinite(total)) return total;
     const double clip = train_.clip;
     const double scale = clip > 0 && total > clip ? clip / (total + 1e-6) : 1.0;
-    for (std::size_t i = 0; i < states_.size(); ++i)
-        update_parameter(i, gradients.reduced(*states_[i].parameter), step, learning_rate, scale);
-    if (counts_) read_counts();
+    for (std::size_t i = 0; i < store_.buckets().count(); ++i) {
+        update_bucket(i, gradients.reduced()[i], step, learning_rate, scale);
+        store_.start_publish(i);
+    }
+    store_.finish_publish();
+    if (!counts_.empty()) read_counts();
     return total;
 }
 
-void Optimizer::update_parameter(std::size_t index, const Tensor& gradient, std::int64_t step, double learning_rate,
-                                 double gradient_scale) {
-    const State& state = states_[index];
-    Parameter& p = *state.parameter;
-    const bool low = p.value.dtype() != p.master.dtype();  // the kernel also writes the bf16 value
-    const bool count = static_cast<bool>(counts_);
-    const double decay = p.decays ? train_.weight_decay : 0.0;
-    std::vector<Tensor> outputs{p.master};
-    for (const auto& [name, tensor] : state.tensors) outputs.push_back(tensor);
-    if (low) outputs.push_back(p.value);
-    if (count)
-        outputs.push_back(engine_.slice_of(counts_, static_cast<std::int64_t>(index) * kernels::kUpdateCounts,
-                                           "update counts", {kernels::kUpdateCounts}, gradient.layout()));
+void Optimizer::update_bucket(std::size_t bucket, const Tensor& gradient, std::int64_t step, double learning_rate,
+                              double gradient_scale) {
+    const bool low = store_.has_working_copies();  // the kernel also writes the bf16 value
+    const bool count = !counts_.empty();
+    const double decay = store_.buckets().all()[bucket].decays ? train_.weight_decay : 0.0;
+    std::vector<Tensor> outputs{store_.masters()[bucket]};
+    for (const State& state : states_) outputs.push_back(state.flats[bucket]);
+    if (low) outputs.push_back(store_.working_copies()[bucket]);
+    if (count) outputs.push_back(counts_[bucket]);
     if (train_.optimizer == OptimizerKind::adamw)
         engine_.launch(kernels::AdamW{learning_rate, train_.beta1, train_.beta2, train_.epsilon, decay, gradient_scale,
                                       step, low, count},
@@ -87,11 +96,14 @@ void Optimizer::update_parameter(std::size_t index, const Tensor& gradient, std:
 }
 
 void Optimizer::read_counts() {
-    const Tensor total = engine_.transition(counts_, summed(counts_.layout()));
-    engine_.read_bytes(total, std::as_writable_bytes(std::span(host_counts_)));
     std::int64_t sums[kernels::kUpdateCounts]{};
-    for (std::size_t i = 0; i < host_counts_.size(); ++i)
-        sums[i % kernels::kUpdateCounts] += static_cast<std::int64_t>(host_counts_[i]);
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+        const Tensor terms = as_terms(counts_[i], store_.buckets().all()[i]);
+        double counts[kernels::kUpdateCounts];
+        engine_.read_bytes(engine_.transition(terms, summed(terms.layout())),
+                           std::as_writable_bytes(std::span(counts)));
+        for (std::size_t c = 0; c < kernels::kUpdateCounts; ++c) sums[c] += static_cast<std::int64_t>(counts[c]);
+    }
     underflow_ = {sums[kernels::kGradientsUnderflowed], sums[kernels::kUpdatesLost], sums[kernels::kUpdatesWaiting]};
 }
 

@@ -14,18 +14,18 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr std::size_t kPrefix = 8;                   // the header's length
+constexpr std::size_t kLengthBytes = 8;              // the header's length
 constexpr std::size_t kLongestHeader = 100'000'000;  // as the format's own library has it
 constexpr std::string_view kMetadata = "__metadata__";
 
-std::string_view text_of(std::span<const std::byte> bytes) {
+std::string_view header_text(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // The checks of one file.
-class Verifier {
+class HeaderVerifier {
   public:
-    explicit Verifier(const std::filesystem::path& path) : path_(path) {}
+    explicit HeaderVerifier(const std::filesystem::path& path) : path_(path) {}
 
     [[noreturn]] void fail(const std::string& what) const {
         throw UserError("cannot use '{}': {}", path_.string(), what);
@@ -33,21 +33,21 @@ class Verifier {
 
     // The header, and what follows it.
     std::pair<Json, std::span<const std::byte>> split(std::span<const std::byte> bytes) const {
-        if (bytes.size() < kPrefix)
+        if (bytes.size() < kLengthBytes)
             fail(fmt::format("it has {} bytes; a safetensors file begins with 8 for the length of its header",
                              bytes.size()));
         std::uint64_t length;
-        std::memcpy(&length, bytes.data(), kPrefix);
+        std::memcpy(&length, bytes.data(), kLengthBytes);
         if (length > kLongestHeader)
             fail(fmt::format("its header should have {} bytes; accepted: at most {} (is it a safetensors file?)",
                              length, kLongestHeader));
-        if (length > bytes.size() - kPrefix)
+        if (length > bytes.size() - kLengthBytes)
             fail(fmt::format("its header should have {} bytes, {} are left in the file: truncated or altered", length,
-                             bytes.size() - kPrefix));
-        const auto header = bytes.subspan(kPrefix, static_cast<std::size_t>(length));
-        Json json = Json::parse(text_of(header), path_.string());
+                             bytes.size() - kLengthBytes));
+        const auto header = bytes.subspan(kLengthBytes, static_cast<std::size_t>(length));
+        Json json = Json::parse(header_text(header), path_.string());
         if (json.members() == nullptr) fail("its header is no JSON object");
-        return {std::move(json), bytes.subspan(kPrefix + header.size())};
+        return {std::move(json), bytes.subspan(kLengthBytes + header.size())};
     }
 
     SafetensorsTensor tensor(const std::string& name, const Json& entry, std::span<const std::byte> data) const {
@@ -129,7 +129,7 @@ class Verifier {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(std::filesystem::path path) : path_(std::move(path)), file_(path_) {
-    const Verifier verifier(path_);
+    const HeaderVerifier verifier(path_);
     const auto [header, data] = verifier.split(file_.bytes());
     for (const auto& [name, entry] : *header.members())
         if (name != kMetadata) tensors_.push_back(verifier.tensor(name, entry, data));

@@ -10,7 +10,7 @@ namespace cleave {
 
 namespace {
 
-constexpr std::size_t kAlignment = 8;             // of the first tensor in the file, as the format's own library has it
+constexpr std::size_t kFirstTensorAlignment = 8;  // of the first tensor in the file, as the format's own library has it
 constexpr std::int64_t kBlockElements = 1 << 20;  // converted at a time
 
 std::int64_t stored_bytes(const Shape& shape, DType stored) {
@@ -51,7 +51,7 @@ std::string SafetensorsWriter::header(std::span<const Item> items) const {
                                     {"data_offsets", Json(Json::Array{begin, end})}});
     }
     std::string text = json.dump();
-    text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+    text.resize((text.size() + kFirstTensorAlignment - 1) / kFirstTensorAlignment * kFirstTensorAlignment, ' ');
     return text;
 }
 

@@ -9,7 +9,7 @@
 namespace cleave {
 namespace {
 
-constexpr auto kIgnored = static_cast<Token>(kIgnoredLabel);
+constexpr auto kIgnoredToken = static_cast<Token>(kIgnoredLabel);
 
 }  // namespace
 
@@ -84,7 +84,7 @@ void Sampler::append(const Source& from, std::int64_t start, Samples& samples) c
         const bool other_document = next != starts.end() && *next == label;
         const bool counted = inside && !other_document && from.is_label(label);
         samples.tokens.push_back(inside ? from.tokens[static_cast<std::size_t>(i)] : 0);
-        samples.labels.push_back(counted ? from.tokens[static_cast<std::size_t>(label)] : kIgnored);
+        samples.labels.push_back(counted ? from.tokens[static_cast<std::size_t>(label)] : kIgnoredToken);
         if (separate_documents_) samples.first_visible.push_back(static_cast<std::int32_t>(first - start));
     }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/mutation.h"
 #include "base/words.h"
 #include "kernels/elementwise.h"
 
@@ -71,12 +72,7 @@ std::int64_t sum_over_batch(Engine& engine, const Layout& tokens, std::int64_t c
 }
 
 TrainStep::TrainStep(Engine& engine, Transformer& model, const Job& job)
-    : engine_(engine),
-      model_(model),
-      job_(job),
-      parameters_(model.parameters()),
-      gradients_(engine, parameters_, job.train.bucket_bytes),
-      optimizer_(engine, parameters_, job_) {}
+    : engine_(engine), model_(model), job_(job), gradients_(model.store()), optimizer_(model.store(), job_) {}
 
 std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
     std::int64_t own = 0;
@@ -85,6 +81,7 @@ std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
         own += unmasked_labels(samples);
         all += samples.size();
     }
+    if (mutated(Mutation::loss_scaled_per_rank)) return own * engine_.mesh().size(engine_.mesh().axis("dp"));
     return sum_over_batch(engine_, model_.layouts().tokens, own, all);
 }
 
@@ -107,7 +104,7 @@ void TrainStep::backward(const ScheduleAction& action) {
     CLEAVE_CHECK(at != in_flight_.end(), "backward {} without its forward", action.microbatch);
     InFlight flight = std::move(*at);
     in_flight_.erase(at);
-    flight.tape->backward(flight.objective, action.last_backward ? gradients_.on_ready() : Tape::GradientReady{});
+    flight.tape->backward(flight.objective, gradients_.hooks(action.last_backward));
 }
 
 void TrainStep::reduce() {

@@ -14,6 +14,7 @@
 
 #include "model/transformer.h"
 #include "parallel/data_parallel.h"
+#include "parallel/gradient_buckets.h"
 #include "parallel/schedule.h"
 #include "train/optimizer.h"
 #include "train/samples.h"
@@ -65,7 +66,6 @@ class TrainStep {
     Engine& engine_;
     Transformer& model_;
     const Job job_;  // its own: callers may pass a temporary
-    std::vector<Parameter*> parameters_;
     GradientBuckets gradients_;
     Optimizer optimizer_;
     std::vector<InFlight> in_flight_;  // microbatches between forward and backward

@@ -1,11 +1,11 @@
 #include "train/step_measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
@@ -22,10 +22,6 @@ namespace {
 // A product is called often enough that the clock does not matter.
 constexpr double kLeastProduct = 0.004;  // seconds
 constexpr double kMostCalls = 1000;
-
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Samples random_samples(const ModelConfig& model, std::int64_t rows, std::int64_t first_row) {
     const RandomStream random(1, "benchmark tokens");
@@ -47,7 +43,7 @@ class Measurer {
           options_(options),
           world_(world),
           engine_(mesh, world, options.team),
-          model_(engine_, job.model, data_parallel_layouts(mesh), job.train.dtype),
+          model_(engine_, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job)),
           step_(engine_, model_, job) {
         model_.initialize(static_cast<std::uint64_t>(job.train.seed));
         const AxisId axis = mesh.axis("dp");

@@ -56,7 +56,7 @@ struct StepMeasurement {
     std::vector<KernelCost> kernels;   // the most expensive first
     std::vector<ProductCost> products;
     double traced_seconds = 0;         // a step while it is traced: kernels, communication and the rest
-    double communication_seconds = 0;  // in which the rank issued, waited or moved pieces
+    double communication_seconds = 0;  // exposed_communication (engine/trace.h)
     BytesByKind peak_bytes{};          // the ledger at its peak
     std::int64_t arena_bytes = 0;      // the extent of rank 0's arena
 

@@ -7,17 +7,9 @@ namespace cleave {
 void StepTrace::add(std::span<const Event> events, double end) {
     ++steps_;
     seconds_ += end;
-    for (const Event& event : events) {
-        switch (event.type) {
-            case EventType::launch: add_launch(event); break;
-            case EventType::issue:
-            case EventType::wait:
-            case EventType::local: communication_ += event.end - event.begin; break;
-            case EventType::read:
-            case EventType::write:
-            case EventType::mark: break;
-        }
-    }
+    communication_ += exposed_communication(events);
+    for (const Event& event : events)
+        if (event.type == EventType::launch) add_launch(event);
 }
 
 void StepTrace::add_launch(const Event& event) {

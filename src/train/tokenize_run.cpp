@@ -1,8 +1,8 @@
 #include "train/tokenize_run.h"
 
-#include <chrono>
 #include <filesystem>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -73,10 +73,6 @@ void remove_stale_index(const fs::path& output, TokenFormat format) {
     std::error_code none;
     if (format == TokenFormat::megatron || !fs::remove(index_of(output), none)) return;
     log_info("removed '{}', the Megatron index of the file that was replaced", index_of(output).string());
-}
-
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 constexpr double kMega = 1e6;

@@ -12,7 +12,7 @@
 namespace cleave {
 namespace {
 
-constexpr std::int64_t kBytes = 256;
+constexpr std::int64_t kByteTokens = 256;
 
 // Where a byte stands in a text, as an editor shows it.
 struct Place {
@@ -152,7 +152,7 @@ Json Tokenizer::to_json() const {
 std::int64_t Tokenizer::vocabulary() const {
     switch (kind_) {
         case TokenizerKind::characters: return static_cast<std::int64_t>(characters_.size());
-        case TokenizerKind::bytes: return kBytes;
+        case TokenizerKind::bytes: return kByteTokens;
         case TokenizerKind::bpe: return bpe_->vocabulary();
         case TokenizerKind::ids: return ids_;
     }

@@ -42,6 +42,7 @@ void report(const SharedRun& run, bool json) {
         out.set("parameters", r.parameters);
         if (!r.stopped) out.set("train_loss", r.train_loss).set("validation_loss", r.validation_loss);
         out.set("tokens_per_s", r.tokens_per_s).set("step_time_s", r.step_time_s).set("seconds", r.seconds);
+        if (r.exposed_comm_s) out.set("exposed_comm_s", *r.exposed_comm_s);
         out.set("peak_bytes", to_json(r.peak_bytes)).set("run_folder", run.folder->path().string());
         if (!r.stopped) out.set("sample", r.sample);
         print(out.dump() + "\n");

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/stop.h"
@@ -13,16 +14,13 @@
 #include "train/gather_text.h"
 #include "train/generate.h"
 #include "train/job_keys.h"
+#include "train/job_layout.h"
 #include "train/loss_plot.h"
 #include "train/schedule.h"
 
 namespace cleave {
 
 namespace {
-
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string clock_text(double left) {
     const auto s = std::lround(left);
@@ -56,7 +54,7 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       job_(shared.job),
       world_(world),
       engine_(shared.mesh, world, shared.team),
-      model_(engine_, job_.model, data_parallel_layouts(shared.mesh), job_.train.dtype),
+      model_(engine_, job_.model, layouts_of(shared.job, shared.mesh), job_.train.dtype, zero_options(job_)),
       step_(engine_, model_, job_),
       sampler_(shared.dataset, job_.model.context, job_.train.seed, job_.data.separate_documents),
       dp_(shared.mesh.size(shared.mesh.axis("dp"))),
@@ -66,14 +64,14 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       microbatches_(static_cast<std::size_t>(accumulation_)),
       started_(seconds()) {
     if (shared_.checkpoint != nullptr) {
-        load_weights(*shared_.checkpoint, engine_, model_);
-        load_optimizer(*shared_.checkpoint, engine_, step_.optimizer());
+        load_weights(*shared_.checkpoint, model_);
+        load_optimizer(*shared_.checkpoint, step_.optimizer());
         done_ = *shared_.checkpoint->metadata().find("step")->integer();
         if (const Json* skipped = shared_.checkpoint->metadata().find("skipped_steps"))
             step_.set_skipped_steps(*skipped->integer());
         saved_ = done_;
     } else if (shared_.weights != nullptr) {
-        shared_.weights->load(engine_, model_);
+        shared_.weights->load(model_);
     } else {
         model_.initialize(static_cast<std::uint64_t>(job_.train.seed));
     }
@@ -93,6 +91,32 @@ std::string dropout_text(const ModelConfig& model) {
            (model.attention_dropout == 0 ? "" : fmt::format(", attention dropout {}", model.attention_dropout));
 }
 
+std::string chunks_text(const Job& job, int dp) {
+    if (job.tensor_parallel_chunks == 1) return "";
+    const std::int64_t chunks = communication_chunks(job, dp);
+    if (chunks == job.tensor_parallel_chunks) return fmt::format(", sent in {}", counted(chunks, "chunk"));
+    return fmt::format(", sent in {} (not {}: a microbatch has {})", counted(chunks, "chunk"),
+                       job.tensor_parallel_chunks, counted(microbatch_size(job, dp), "sequence"));
+}
+
+// What is cut along dp and tp.
+std::string placements_text(const Job& job, int dp) {
+    const Job::Zero& zero = job.zero;
+    constexpr std::string_view kOfStage[] = {"parameters R", "parameters R, optimizer state S(0)",
+                                             "parameters R, gradients and optimizer state S(0)",
+                                             "parameters, gradients and optimizer state S(0)"};
+    const std::string stage = zero.stage == 0 ? "" : fmt::format(" (ZeRO stage {}", zero.stage);
+    const bool groups = zero.group != 0 && zero.group != dp;
+    const std::string text = stage.empty() ? ""
+                             : groups      ? fmt::format("{} in groups of {})", stage, counted(zero.group, "rank"))
+                                           : stage + ")";
+    const std::string tp = job.mesh.tp == 1 ? ""
+                                            : fmt::format("; tp {}: matrices, heads and vocabulary cut{}", job.mesh.tp,
+                                                          job.sequence_parallel ? ", the stream cut by tokens" : "") +
+                                                  chunks_text(job, dp);
+    return fmt::format("batch S(0) along dp, {}{}{}", kOfStage[static_cast<std::size_t>(zero.stage)], text, tp);
+}
+
 }  // namespace
 
 void TrainingRun::announce() {
@@ -101,7 +125,7 @@ void TrainingRun::announce() {
              m.family == Family::gpt2 ? "gpt2" : "llama", counted(m.layers, "layer"), m.width, counted(m.heads, "head"),
              m.context, m.vocabulary, dropout_text(m), count_text(static_cast<double>(model_.parameter_count())));
     log_info("{} ({}), {} each{}, transport {}, compute {}, gradients, optimizer state and reductions {}",
-             counted(world_.size(), "rank"), "batch S(0) along dp, parameters R", counted(engine_.team(), "thread"),
+             counted(world_.size(), "rank"), placements_text(job_, dp_), counted(engine_.team(), "thread"),
              asked_threads() ? " (OMP_NUM_THREADS)" : "", comm::name_of(world_.transport()), name_of(job_.train.dtype),
              name_of(accumulator_of(job_.train.dtype)));
     log_info("batch {} = {} x {} x {}; {} training tokens, {} validation tokens", job_.train.batch,
@@ -112,8 +136,8 @@ void TrainingRun::announce() {
     if (shared_.checkpoint == nullptr) return;
     log_info("resumes after step {} from {}", done_, shared_.checkpoint->path().string());
     const Json* environment = shared_.checkpoint->metadata().find("environment");
-    const std::string difference =
-        environment_difference(environment == nullptr ? Json() : *environment, this_environment(dp_, engine_.team()));
+    const std::string difference = environment_difference(environment == nullptr ? Json() : *environment,
+                                                          this_environment(dp_, engine_.team(), job_.mesh.tp));
     if (!difference.empty())
         log_warning("bits may differ from those of a run that was not interrupted: {}", difference);
 }
@@ -161,6 +185,7 @@ void TrainingRun::train_step(std::int64_t step) {
     if (result.underflow) report_underflow(step, *result.underflow, line);
     if (result.tokens != tokens) line.set("labels", result.tokens);
     line.set("tokens_per_s", static_cast<double>(tokens) / elapsed).set("step_time_s", elapsed);
+    if (traced) line.set("exposed_comm_s", *shared_.result.exposed_comm_s);
     metrics_->append(line);
     if (result.skipped)
         log_warning("step {}: {}: skipped by all ranks, nothing was updated ({} so far)", step, nonfinite_text(result),
@@ -237,15 +262,18 @@ void TrainingRun::evaluate_now(bool at_end) {
 void TrainingRun::save() {
     if (saved_ == done_) return;
     world_.set_timeout(kCheckpointTimeout);
+    Json metadata = Json::object();
     if (first()) {
-        Json metadata = Json::object();
         metadata.set("step", done_).set("skipped_steps", step_.skipped_steps());
         metadata.set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
         metadata.set("mask_xxh64", fmt::format("{:016x}", shared_.dataset.mask_hash()));
-        metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
+        metadata.set("environment", to_json(this_environment(dp_, engine_.team(), job_.mesh.tp)));
+    }
+    save_checkpoint(first() ? shared_.folder->checkpoint(done_) : std::filesystem::path(), model_, step_.optimizer(),
+                    metadata);
+    if (first()) {
         const RunFolder& folder = *shared_.folder;
-        save_checkpoint(folder.checkpoint(done_), model_, step_.optimizer(), metadata);
         mark_latest(folder.checkpoint(done_));
         folder.remove_checkpoints_before(done_);
         write_file(folder.loss_plot(), loss_plot(folder.path().filename().string(), read_metrics(folder.metrics())));
@@ -258,6 +286,7 @@ void TrainingRun::save() {
 void TrainingRun::write_trace(std::int64_t step) {
     const auto fragments = gather_text(world_, chrome_events(world_.rank(), engine_.trace().events()));
     if (!first()) return;
+    shared_.result.exposed_comm_s = exposed_communication(engine_.trace().events());
     write_file(shared_.folder->trace(), chrome_trace(fragments));
     log_info("{}: step {} of every rank, for ui.perfetto.dev", shared_.folder->trace().string(), step);
 }

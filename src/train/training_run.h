@@ -25,7 +25,8 @@ struct TrainingResult {
     double validation_loss = 0;
     double tokens_per_s = 0;  // of training, evaluations and checkpoints not counted
     double step_time_s = 0;
-    double seconds = 0;  // of everything
+    double seconds = 0;                    // of everything
+    std::optional<double> exposed_comm_s;  // of the traced step (engine/trace.h)
     std::int64_t parameters = 0;
     BytesByKind peak_bytes{};  // of rank 0
     std::string sample;

@@ -129,39 +129,24 @@ std::uint64_t WeightsSource::hash() const {
 namespace {
 
 // As load_weights, where the masters have another dtype than those of the run.
-void load_converted(const CheckpointFile& file, Engine& engine, Transformer& model, DType saved) {
-    for (Parameter* parameter : model.parameters()) {
-        const Tensor& master = parameter->master;
-        std::vector<std::byte> stored(static_cast<std::size_t>(master.shape().elements() * size_of(saved)));
-        std::vector<std::byte> converted(static_cast<std::size_t>(master.view().bytes()));
-        file.read(parameter->name, saved, master.shape(), stored.data());
+void load_converted(const CheckpointFile& file, Transformer& model, DType saved) {
+    model.store().fill([&](const Parameter& parameter, const Tensor& master) {
+        const auto stored = file.bytes_of(parameter.name, saved, master.shape());
+        std::vector<std::byte> converted(static_cast<std::size_t>(master.shape().elements() * size_of(master.dtype())));
         convert_values(stored_as(saved), stored, master.dtype(), converted.data());
-        engine.write(master, converted);
-    }
-    model.refresh_values();
+        write_piece(model.store().engine(), master, converted);
+    });
 }
 
 }  // namespace
 
-void WeightsSource::load(Engine& engine, Transformer& model) const {
-    if (hugging_face_) {
-        hugging_face_->load(model);
-        check_finite(model);
-        return;
-    }
+void WeightsSource::load(Transformer& model) const {
+    if (hugging_face_) return hugging_face_->load(model);
     const DType saved = accumulator_of(job_.train.dtype);
     if (saved == accumulator_of(model.compute()))
-        load_weights(*checkpoint_, engine, model);
+        load_weights(*checkpoint_, model);
     else
-        load_converted(*checkpoint_, engine, model, saved);
-}
-
-// A checkpoint is never written with others.
-void WeightsSource::check_finite(Transformer& model) const {
-    for (const Parameter* parameter : model.parameters())
-        if (!is_finite(parameter->master))
-            throw UserError("{}: '{}' holds a value that is infinite or no number; accepted: finite weights",
-                            description(), parameter->name);
+        load_converted(*checkpoint_, model, saved);
 }
 
 namespace {

@@ -42,11 +42,10 @@ class WeightsSource {
     std::uint64_t hash() const;
     // Into a model of the same shape; its context and dtype may be others. The optimizer's state is not touched. Throws
     // UserError where a weight is not finite.
-    void load(Engine& engine, Transformer& model) const;
+    void load(Transformer& model) const;
 
   private:
     Tokenizer saved_tokenizer() const;
-    void check_finite(Transformer& model) const;
     std::optional<std::filesystem::path> own_tokenizer_file() const;
 
     Job job_;

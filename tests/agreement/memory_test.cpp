@@ -16,9 +16,9 @@ double bytes_a_parameter(int ranks, DType dtype) {
     ModelConfig config;
     config.layers = 2;
     config.heads = 4;
-    config.width = 64;
-    config.context = 32;
-    config.vocabulary = 100;
+    config.width = 256;
+    config.context = 64;
+    config.vocabulary = 1000;
     Transformer model(engine, config, data_parallel_layouts(mesh), dtype);
     const TrainStep step(engine, model, job);
     double parameters = 0;

@@ -10,10 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <regex>
 #include <sstream>
 #include <thread>
 #include <vector>
+
+#include "support/pattern.h"
 
 namespace cleave {
 namespace {
@@ -98,12 +99,13 @@ TEST_F(LogTest, LinesOfManyThreadsAreWholeAndNumberedInOrder) {
         });
     for (std::thread& thread : threads) thread.join();
 
-    const std::regex form(R"(\[\S+ rank (\d) #(\d+)\] rank (\d) line (\d+))");
+    const std::string form = R"(^\[\S+ rank (\d) #(\d+)\] rank (\d) line (\d+)$)";
     std::map<int, int> next;
     long last = 0;
     for (const std::string& line : lines()) {
-        std::smatch match;
-        ASSERT_TRUE(std::regex_match(line, match, form)) << line;
+        const auto found = test::matches(line, form);
+        ASSERT_EQ(found.size(), 1u) << line;
+        const test::Groups& match = found[0];
         const int rank = std::stoi(match[1]);
         EXPECT_EQ(rank, std::stoi(match[3]));
         EXPECT_EQ(next[rank]++, std::stoi(match[4]));

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-struct Result {
+struct Finished {
     int exit_code;
     std::string out;
     std::string err;
@@ -25,7 +25,7 @@ struct Result {
 class CliTest : public testing::Test {
   protected:
     // Runs `cleave <arguments>` with the tree as the current folder; `then` is what the shell does after its start.
-    Result cleave(const std::string& arguments, const std::string& then = "") const {
+    Finished cleave(const std::string& arguments, const std::string& then = "") const {
         const std::string command = "cd '" CLEAVE_SOURCE "' && exec >'" + out().string() + "' 2>'" + err().string() +
                                     "' </dev/null; '" CLEAVE_PROGRAM "' " + arguments + then;
         const int status = std::system(command.c_str());
@@ -37,12 +37,12 @@ class CliTest : public testing::Test {
 };
 
 TEST_F(CliTest, HelpNamesEveryCommandAndEachExplainsItself) {
-    const Result help = cleave("--help");
+    const Finished help = cleave("--help");
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.err, IsEmpty());
     for (const char* command : {"train", "generate", "eval", "convert", "bench", "config", "init"}) {
         EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " "));
-        const Result own = cleave(std::string(command) + " --help");
+        const Finished own = cleave(std::string(command) + " --help");
         EXPECT_EQ(own.exit_code, 0);
         EXPECT_THAT(own.out, AllOf(HasSubstr("Usage: cleave " + std::string(command)), HasSubstr("--json"),
                                    HasSubstr("Examples:")));
@@ -55,7 +55,7 @@ TEST_F(CliTest, HelpNamesEveryCommandAndEachExplainsItself) {
 
 TEST_F(CliTest, WrongCommandLinesAreUserErrorsWithAHint) {
     const auto refused = [&](const std::string& arguments) {
-        const Result result = cleave(arguments);
+        const Finished result = cleave(arguments);
         EXPECT_EQ(result.exit_code, 2) << arguments;
         EXPECT_THAT(result.out, IsEmpty()) << arguments;
         EXPECT_THAT(result.err, StartsWith("error: ")) << arguments;
@@ -98,7 +98,7 @@ TEST_F(CliTest, WrongCommandLinesAreUserErrorsWithAHint) {
 }
 
 TEST_F(CliTest, WithJsonAnErrorIsADocumentToo) {
-    const Result result = cleave("train nowhere.toml --json");
+    const Finished result = cleave("train nowhere.toml --json");
     EXPECT_EQ(result.exit_code, 2);
     const Json document = Json::parse(result.out, "stdout");
     EXPECT_EQ(*document.find("exit_code")->integer(), 2);
@@ -107,7 +107,7 @@ TEST_F(CliTest, WithJsonAnErrorIsADocumentToo) {
 }
 
 TEST_F(CliTest, ConfigListsEveryKey) {
-    const Result table = cleave("config");
+    const Finished table = cleave("config");
     EXPECT_EQ(table.exit_code, 0);
     EXPECT_THAT(table.out, AllOf(HasSubstr("[train]"), HasSubstr("  train.batch "), HasSubstr("  data.path ")));
     const Json document = Json::parse(cleave("config --json").out, "stdout");
@@ -123,11 +123,11 @@ TEST_F(CliTest, ConfigListsEveryKey) {
 TEST_F(CliTest, InitWritesARunFileThatTrainAccepts) {
     const std::string run = (folder_ / "my.toml").string();
     write_all(folder_ / "any.txt", std::string(2000, 'a'));
-    const Result result = cleave("init " + run + " --data " + (folder_ / "any.txt").string());
+    const Finished result = cleave("init " + run + " --data " + (folder_ / "any.txt").string());
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_THAT(result.out, HasSubstr("next: cleave train " + run));
     EXPECT_THAT(read_all(run), HasSubstr("path = \"any.txt\""));
-    const Result again = cleave("init " + run);
+    const Finished again = cleave("init " + run);
     EXPECT_EQ(again.exit_code, 2);
     EXPECT_THAT(again.err, HasSubstr("--overwrite"));
     EXPECT_EQ(cleave("init " + run + " --overwrite --json").exit_code, 0);
@@ -139,26 +139,26 @@ TEST_F(CliTest, TheFileOfInitTakesGivenWeightsAndShortRuns) {
     write_all(folder_ / "any.txt", std::string(20000, 'a') + "bcd");
     ASSERT_EQ(cleave("init " + run + " --data " + (folder_ / "any.txt").string()).exit_code, 0);
     for (const char* family : {"gpt2", "qwen3"}) {
-        const Result given =
+        const Finished given =
             cleave("train " + run + " --dry-run --set train.steps=3 --set model.weights=tests/golden/models/" +
                    std::string(family));
         EXPECT_EQ(given.exit_code, 0) << given.err;
     }
-    const Result missing = cleave("train " + run + " --set model.weights=/nope");
+    const Finished missing = cleave("train " + run + " --set model.weights=/nope");
     EXPECT_THAT(missing.err, HasSubstr("--set model.weights: there is no folder or checkpoint '/nope'; accepted: "));
 }
 
 TEST_F(CliTest, WhatCannotBeReadIsNamedInWords) {
     std::filesystem::create_directory(folder_ / "run");
     std::filesystem::create_symlink("checkpoints", folder_ / "run" / "checkpoints");  // a loop
-    const Result result = cleave("generate " + (folder_ / "run").string());
+    const Finished result = cleave("generate " + (folder_ / "run").string());
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, AllOf(HasSubstr((folder_ / "run" / "checkpoints").string()),
                                   HasSubstr("Too many levels of symbolic links"), Not(HasSubstr("filesystem error"))));
 }
 
 TEST_F(CliTest, ProblemsOfFileSetsAndLayoutComeTogether) {
-    const Result result = cleave("train runs/tiny.toml --ranks 3 --set model.heads=5 --set train.btach=3");
+    const Finished result = cleave("train runs/tiny.toml --ranks 3 --set model.heads=5 --set train.btach=3");
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, AllOf(HasSubstr("3 problems"), HasSubstr("--set train.btach=3: unknown key 'train.btach'"),
                                   HasSubstr("--set model.heads: found 5"), HasSubstr("runs/tiny.toml:"),
@@ -171,7 +171,7 @@ TEST_F(CliTest, TrainsOverwritesResumesAndGenerates) {
         "train runs/tiny.toml --ranks 2 --json --set train.steps=4 --set train.warmup_steps=1 "
         "--set train.evaluate_batches=1 --set sample.tokens=5 --set run.folder=" +
         folder;
-    const Result first = cleave(train);
+    const Finished first = cleave(train);
     ASSERT_EQ(first.exit_code, 0) << first.err;
     const Json document = Json::parse(first.out, "stdout");
     for (const char* field : {"train_loss", "validation_loss", "tokens_per_s"}) {
@@ -181,19 +181,19 @@ TEST_F(CliTest, TrainsOverwritesResumesAndGenerates) {
     for (const char* file : {"metrics.jsonl", "loss.svg", "config.toml", "sample.txt"})
         EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / file)) << file;
 
-    const Result again = cleave(train);
+    const Finished again = cleave(train);
     EXPECT_EQ(again.exit_code, 2);
     EXPECT_THAT(again.err, AllOf(HasSubstr(folder), HasSubstr("--resume"), HasSubstr("--overwrite")));
     EXPECT_EQ(cleave(train + " --overwrite").exit_code, 0);
     EXPECT_EQ(cleave(train + " --resume --set train.steps=6").exit_code, 0);
-    const Result fewer = cleave(train + " --resume --set train.steps=5");
+    const Finished fewer = cleave(train + " --resume --set train.steps=5");
     EXPECT_EQ(fewer.exit_code, 2);
     EXPECT_THAT(fewer.err, AllOf(HasSubstr("train.steps: found 5"), HasSubstr("accepted: at least 6")));
     EXPECT_EQ(
         *Json::parse(cleave(train + " --resume --set train.steps=6").out, "stdout").find("trained_steps")->integer(),
         0);
     // Its configuration holds wherever it is read from.
-    const Result done = cleave("train " + folder + "/config.toml --resume --ranks 2");
+    const Finished done = cleave("train " + folder + "/config.toml --resume --ranks 2");
     EXPECT_EQ(done.exit_code, 0) << done.err;
     EXPECT_THAT(done.out, AllOf(HasSubstr("after 6 steps: nothing was trained"), HasSubstr("--set train.steps=12")));
 
@@ -201,9 +201,9 @@ TEST_F(CliTest, TrainsOverwritesResumesAndGenerates) {
     const std::string copy = "train " + folder + "/config.toml --ranks 2 --json --set run.folder=" + folder + "2";
     EXPECT_EQ(cleave(copy).exit_code, 0);
 
-    const Result text = cleave("generate " + folder + " --prompt 'First' --tokens 7 --json");
+    const Finished text = cleave("generate " + folder + " --prompt 'First' --tokens 7 --json");
     ASSERT_EQ(text.exit_code, 0) << text.err;
-    const auto written = [](const Result& result) { return *Json::parse(result.out, "stdout").find("text"); };
+    const auto written = [](const Finished& result) { return *Json::parse(result.out, "stdout").find("text"); };
     EXPECT_EQ(written(cleave("generate " + folder + " --prompt 'First' --tokens 7 --json")), written(text));
     EXPECT_THAT(cleave("generate " + folder + " --prompt '\xC3\xA9'").err, HasSubstr("U+00E9"));
 }
@@ -214,7 +214,7 @@ TEST_F(CliTest, ConvertsTrainsFromWeightsAndConvertsBack) {
     write_all(folder_ / "my.toml", "[model]\nweights = \"given\"\ncontext = 12\n[data]\npath = \"any.txt\"\n");
     const std::string given = (folder_ / "given").string();
     ASSERT_EQ(cleave("convert tests/golden/models/qwen3 " + given).exit_code, 0);
-    const Result train =
+    const Finished train =
         cleave("train " + (folder_ / "my.toml").string() +
                " --ranks 2 --set train.steps=2 --set train.warmup_steps=0 --set train.lr=1e-30 --set "
                "train.min_lr=0 --set train.evaluate_batches=1 --set sample.tokens=3 --set run.folder=" +
@@ -222,21 +222,22 @@ TEST_F(CliTest, ConvertsTrainsFromWeightsAndConvertsBack) {
     ASSERT_EQ(train.exit_code, 0) << train.err;
     EXPECT_THAT(train.err,
                 AllOf(HasSubstr("begins with the weights of the checkpoint " + given), HasSubstr("context 12")));
-    const Result back = cleave("convert " + (folder_ / "run").string() + " " + (folder_ / "out").string() + " --json");
+    const Finished back =
+        cleave("convert " + (folder_ / "run").string() + " " + (folder_ / "out").string() + " --json");
     ASSERT_EQ(back.exit_code, 0) << back.err;
     EXPECT_TRUE(*Json::parse(back.out, "stdout").find("equal")->boolean());
     EXPECT_EQ(cleave("convert " + given + " " + (folder_ / "direct").string()).exit_code, 0);
     EXPECT_EQ(read_all(folder_ / "out" / "model.safetensors"), read_all(folder_ / "direct" / "model.safetensors"));
 
     EXPECT_THAT(cleave("convert " + given + " x --dtype f16").err, HasSubstr("found 'f16'; accepted: f32, bf16"));
-    const Result wrong = cleave("train " + (folder_ / "my.toml").string() + " --set model.layers=7");
+    const Finished wrong = cleave("train " + (folder_ / "my.toml").string() + " --set model.layers=7");
     EXPECT_EQ(wrong.exit_code, 2);
     EXPECT_THAT(wrong.err, HasSubstr("--set model.layers: found 7, but the checkpoint"));
 }
 
 TEST_F(CliTest, ADryRunPrintsOneDocumentAndWritesNothing) {
     const std::string folder = (folder_ / "run").string();
-    const Result result = cleave("train runs/tiny.toml --ranks 2 --dry-run --json --set run.folder=" + folder);
+    const Finished result = cleave("train runs/tiny.toml --ranks 2 --dry-run --json --set run.folder=" + folder);
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_NE(Json::parse(result.out, "stdout").members(), nullptr);
     EXPECT_FALSE(std::filesystem::exists(folder));
@@ -245,10 +246,11 @@ TEST_F(CliTest, ADryRunPrintsOneDocumentAndWritesNothing) {
 TEST_F(CliTest, CtrlCStopsWithACheckpoint) {
     const std::string folder = (folder_ / "run").string();
     const std::string metrics = folder + "/metrics.jsonl";
-    const Result result = cleave("train runs/tiny.toml --ranks 2 --set train.steps=1000000 --set run.folder=" + folder,
-                                 " & child=$!; tries=0; until [ -s " + metrics +
-                                     " ] || [ $tries = 600 ]; do sleep 0.05; "
-                                     "tries=$((tries + 1)); done; kill -INT $child; wait $child");
+    const Finished result =
+        cleave("train runs/tiny.toml --ranks 2 --set train.steps=1000000 --set run.folder=" + folder,
+               " & child=$!; tries=0; until [ -s " + metrics +
+                   " ] || [ $tries = 600 ]; do sleep 0.05; "
+                   "tries=$((tries + 1)); done; kill -INT $child; wait $child");
     EXPECT_EQ(result.exit_code, 130) << result.err;
     EXPECT_THAT(result.out, HasSubstr("--resume"));
     EXPECT_TRUE(std::filesystem::exists(folder_ / "run" / "checkpoints" / "latest"));
@@ -257,7 +259,7 @@ TEST_F(CliTest, CtrlCStopsWithACheckpoint) {
 TEST_F(CliTest, TheRunFilesThatAreShippedAreValid) {
     for (const auto& entry : std::filesystem::directory_iterator(CLEAVE_SOURCE "/runs")) {
         // A text that does not exist is the only problem that may remain.
-        const Result result = cleave("train '" + entry.path().string() + "' --ranks 2 --set data.path=/nowhere");
+        const Finished result = cleave("train '" + entry.path().string() + "' --ranks 2 --set data.path=/nowhere");
         EXPECT_EQ(result.exit_code, 2);
         EXPECT_THAT(result.err, StartsWith("error: --set data.path: there is no file '/nowhere'")) << entry.path();
     }

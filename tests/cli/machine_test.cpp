@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
-#include <regex>
 
+#include "support/pattern.h"
 #include "training.h"
 
 namespace cleave::test {
@@ -36,10 +36,9 @@ TEST_F(SlowMachineTest, WaitingThreadsSpinShortlyUnlessTheUserHasChosen) {
     const std::string shows = "OMP_DISPLAY_ENV=verbose " CLEAVE_PROGRAM " --version";
     const auto last_choice = [&](const std::string& environment) {
         const std::string text = shell("env -u OMP_WAIT_POLICY " + environment + " " + shows).err;
-        const std::regex choice("(GOMP_SPINCOUNT|KMP_BLOCKTIME) ?= ?'([0-9]+)");  // GNU's library, LLVM's
-        std::string last;
-        for (std::sregex_iterator at(text.begin(), text.end(), choice), end; at != end; ++at) last = (*at)[2];
-        return last;
+        // GNU's library, LLVM's.
+        const auto choices = matches(text, "(GOMP_SPINCOUNT|KMP_BLOCKTIME) ?= ?'([0-9]+)");
+        return choices.empty() ? std::string() : choices.back()[2];
     };
     EXPECT_THAT(last_choice(""), testing::AnyOf("1000", "0"));
     EXPECT_EQ(last_choice("GOMP_SPINCOUNT=77 KMP_BLOCKTIME=77"), "77");

@@ -112,6 +112,29 @@ TEST_F(SlowTraceTest, EachBucketIsReducedOnceAStepWhileBackwardStillRuns) {
     }
 }
 
+// The same number in the trace's counter, in metrics.jsonl at the traced step alone, and in the result.
+TEST_F(SlowTraceTest, ExposedCommunicationIsToldOfTheTracedStep) {
+    const Result result = run(train("run", {"--set", "run.trace_step=2", "--set", "train.steps=6", "--json"}));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const double told = Json::parse(result.out, "result").find("exposed_comm_s")->number();
+    EXPECT_GT(told, 0);
+    const std::filesystem::path folder = folder_ / "run";
+    double counted = 0;
+    const Json document = Json::parse(read_all(folder / "trace.json"), "trace.json");
+    for (const Json& event : *document.find("traceEvents")->items())
+        if (*event.find("pid")->integer() == 0 && *event.find("name")->string() == "exposed communication s")
+            counted = event.find("args")->find("exposed_comm_s")->number();
+    EXPECT_NEAR(counted, told, 1e-8);
+    for (const Json& line : read_metrics(folder / "metrics.jsonl")) {
+        const Json* seconds = line.find("step_time_s");  // of a step of training
+        const bool traced = seconds != nullptr && *line.find("step")->integer() == 2;
+        ASSERT_EQ(line.find("exposed_comm_s") != nullptr, traced) << line.dump();
+        if (!traced) continue;
+        EXPECT_EQ(line.find("exposed_comm_s")->number(), told);
+        EXPECT_LT(told, seconds->number());
+    }
+}
+
 TEST_F(SlowTraceTest, EachRankLoadsItsOwnRowsAndRunsOneProgram) {
     const auto ranks = traced();
     std::vector<std::vector<std::string>> programs;

@@ -1,9 +1,9 @@
 // Whole runs of the program, stopped, killed, repeated and refused: what they leave, bit for bit.
 #include <gmock/gmock.h>
 
-#include <regex>
 #include <sstream>
 
+#include "support/pattern.h"
 #include "training.h"
 
 namespace cleave::test {
@@ -116,15 +116,15 @@ TEST_F(SlowTrainingTest, ASecondCtrlCStopsAtOnceAndLeavesARunToResume) {
 TEST_F(SlowTrainingTest, EveryLineOfTheLogCarriesARankAndARisingNumber) {
     const Result result = run(train("run", {"--set", "run.trace_step=2"}));
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    const std::regex head(R"(\[[0-9:.]{12} (main|rank [0-9]+) #([0-9]+)\] .*)");
+    const std::string head = R"(^\[[0-9:.]{12} (main|rank [0-9]+) #([0-9]+)\] .*$)";
     std::istringstream stream(result.err);
     int numbered = 0;
     long last = 0;
     for (std::string line; std::getline(stream, line);) {
         if (line.empty() || line.starts_with("step ")) continue;  // the progress line
-        std::smatch match;
-        ASSERT_TRUE(std::regex_match(line, match, head)) << line;
-        const long number = std::stol(match[2]);
+        const auto found = matches(line, head);
+        ASSERT_EQ(found.size(), 1u) << line;
+        const long number = std::stol(found[0][2]);
         EXPECT_GE(number, last) << line;  // lines of one text have one number
         numbered += number > last ? 1 : 0;
         last = number;

@@ -69,10 +69,34 @@ TEST(AttentionFunctions, GradientsUnderEveryMask) {
         const Tensor v = operand(engine, {kSamples, kTokens, kKeyHeads, kChannels}, 3);
         const Tensor qkv = operand(engine, {kSamples, kTokens, 3, kHeads, kChannels}, 4);
         for (const AttentionMask& mask : masks(engine)) {
-            const Function apart = [&](Tape& tape) { return attention(tape, q, k, v, "attention", mask); };
-            for (const Tensor& x : {q, k, v}) expect_gradient(engine, x, apart);
-            expect_gradient(engine, qkv, [&](Tape& tape) { return attention_packed(tape, qkv, "attention", mask); });
+            for (AttentionKind kind : {AttentionKind::fused, AttentionKind::materialised}) {
+                const AttentionOptions options{kind, {}};
+                const Function apart = [&](Tape& tape) { return attention(tape, q, k, v, "attention", mask, options); };
+                for (const Tensor& x : {q, k, v}) expect_gradient(engine, x, apart);
+                expect_gradient(engine, qkv,
+                                [&](Tape& tape) { return attention_packed(tape, qkv, "attention", mask, options); });
+            }
         }
+    });
+}
+
+// Also what dropout drops, where a row of probabilities is whole blocks of random words.
+TEST(AttentionFunctions, MaterialisedIsFused) {
+    test::on_ranks(Mesh({{"dp", 1}}), [](CpuEngine& engine) {
+        const Tensor q = operand(engine, {2, 64, 2, 3, 4}, 1);
+        const Tensor k = operand(engine, {2, 64, 2, 4}, 2), v = operand(engine, {2, 64, 2, 4}, 3);
+        for (double probability : {0.0, 0.4})
+            for (bool keep_mask : {false, true}) {
+                auto run = [&](AttentionKind kind) {
+                    Tape tape(engine, false);
+                    tape.set_randomness({1, 2, 3});
+                    const Tensor y =
+                        attention(tape, q, k, v, "attention", {50, {}}, {kind, {probability, "here", keep_mask}});
+                    return std::vector<double>(test::data_of(y), test::data_of(y) + y.view().elements());
+                };
+                const auto fused = run(AttentionKind::fused), materialised = run(AttentionKind::materialised);
+                for (std::size_t i = 0; i < fused.size(); ++i) ASSERT_NEAR(fused[i], materialised[i], 1e-13);
+            }
     });
 }
 
@@ -80,26 +104,28 @@ TEST(AttentionFunctions, GradientsUnderEveryMask) {
 TEST(AttentionFunctions, DropoutFollowsTheTapesRandomness) {
     test::on_ranks(Mesh({{"dp", 1}}), [](CpuEngine& engine) {
         const Tensor qkv = operand(engine, {kSamples, kTokens, 3, kHeads, kChannels}, 4);
-        const ProbabilityDropout half{0.5, "here"};
-        auto run = [&](const std::optional<Randomness>& random, const ProbabilityDropout& dropout) {
-            Tape tape(engine);
-            if (random) tape.set_randomness(*random);
-            const Tensor y = attention_packed(tape, qkv, "attention", {}, dropout);
-            return std::vector<double>(test::data_of(y), test::data_of(y) + y.view().elements());
-        };
-        const Randomness random{1, 2, 3};
-        const auto plain = run(random, {});
-        const auto dropped = run(random, half);
-        EXPECT_EQ(run(std::nullopt, half), plain);
-        EXPECT_EQ(run(random, half), dropped);
-        EXPECT_NE(dropped, plain);
-        EXPECT_NE(run(random, {0.5, "there"}), dropped);
-        EXPECT_NE(run(Randomness{1, 3, 3}, half), dropped);
-        EXPECT_NE(run(Randomness{1, 2, 4}, half), dropped);
-        expect_gradient(engine, qkv, [&](Tape& tape) {
-            tape.set_randomness(random);
-            return attention_packed(tape, qkv, "attention", {}, half);
-        });
+        for (AttentionKind kind : {AttentionKind::fused, AttentionKind::materialised}) {
+            const ProbabilityDropout half{0.5, "here", true};
+            auto run = [&](const std::optional<Randomness>& random, const ProbabilityDropout& dropout) {
+                Tape tape(engine);
+                if (random) tape.set_randomness(*random);
+                const Tensor y = attention_packed(tape, qkv, "attention", {}, {kind, dropout});
+                return std::vector<double>(test::data_of(y), test::data_of(y) + y.view().elements());
+            };
+            const Randomness random{1, 2, 3};
+            const auto plain = run(random, {});
+            const auto dropped = run(random, half);
+            EXPECT_EQ(run(std::nullopt, half), plain);
+            EXPECT_EQ(run(random, half), dropped);
+            EXPECT_NE(dropped, plain);
+            EXPECT_NE(run(random, {0.5, "there"}), dropped);
+            EXPECT_NE(run(Randomness{1, 3, 3}, half), dropped);
+            EXPECT_NE(run(Randomness{1, 2, 4}, half), dropped);
+            expect_gradient(engine, qkv, [&](Tape& tape) {
+                tape.set_randomness(random);
+                return attention_packed(tape, qkv, "attention", {}, {kind, half});
+            });
+        }
     });
 }
 

@@ -19,7 +19,7 @@ const Mesh& one_rank() {
     return mesh;
 }
 
-double number(std::int64_t index, int salt) {
+double wave(std::int64_t index, int salt) {
     return static_cast<double>((index * 7919 + salt * 104729) % 101 - 50) / 50;
 }
 
@@ -28,7 +28,7 @@ Parameter weight_on(Engine& engine, const std::string& name, int salt) {
     Parameter weight;
     weight.name = name;
     weight.shape = {kWidth, kWidth};
-    weight.value = test::tensor_from(engine, weight.shape, {}, [&](std::int64_t index) { return number(index, salt); });
+    weight.value = test::tensor_from(engine, weight.shape, {}, [&](std::int64_t index) { return wave(index, salt); });
     weight.gradient = engine.alloc(name + " gradient", weight.shape, {}, DType::f64, MemoryKind::gradients);
     engine.launch(kernels::Fill{0.0}, {weight.gradient}, {weight.gradient});
     return weight;
@@ -54,7 +54,7 @@ struct Case {
     explicit Case(Engine& engine)
         : twice(weight_on(engine, "twice", 1)),
           once(weight_on(engine, "once", 2)),
-          x(test::tensor_from(engine, {kRows, kWidth}, {}, [](std::int64_t index) { return number(index, 3); })),
+          x(test::tensor_from(engine, {kRows, kWidth}, {}, [](std::int64_t index) { return wave(index, 3); })),
           labels(engine.alloc("labels", {kRows}, {}, DType::i32, MemoryKind::activations)) {
         const std::vector<std::int32_t> ids{0, 3, 6, 2, 2};
         engine.write(labels, std::as_bytes(std::span(ids)));
@@ -75,10 +75,31 @@ TEST(Tape, AWeightUsedTwiceHasTwoWeightHalvesEachRunOnceAndIsReadyOnce) {
         Tape tape(engine);
         const Tensor loss = shared_weight_loss(tape, c.x, c.labels, c.twice, c.once);
         std::vector<std::string> ready;
-        tape.backward(loss, [&](Parameter& parameter) { ready.push_back(parameter.name); });
+        tape.backward(loss, {{}, [&](Parameter& parameter) { ready.push_back(parameter.name); }});
         EXPECT_EQ(products_into(engine.trace().events(), "twice gradient"), 2);
         EXPECT_EQ(products_into(engine.trace().events(), "once gradient"), 1);
         EXPECT_EQ(ready, (std::vector<std::string>{"once", "twice"}));
+    });
+}
+
+// A hook runs between the backward of what was recorded after it and of what was recorded before; and a gradient is
+// asked for before each use adds to it.
+TEST(Tape, HooksRunInTheirPlace) {
+    test::on_ranks(one_rank(), [](CpuEngine& engine) {
+        Case c(engine);
+        Tape tape(engine);
+        std::vector<std::string> order;
+        const auto note = [&](std::string what) { return [&order, what] { order.push_back(what); }; };
+        tape.record_hook(note("last"));
+        const Tensor y = linear(tape, c.x, c.once, nullptr, WeightForm::in_out, 1, "y");
+        tape.record_hook(note("between"));
+        const Tensor z = linear(tape, y, c.twice, nullptr, WeightForm::in_out, 1, "z");
+        const Tensor loss = cross_entropy(tape, z, c.labels, 1, "loss");
+        tape.record_hook(note("first"));
+        tape.backward(loss, {[&](Parameter& p) { order.push_back("before " + p.name); },
+                             [&](Parameter& p) { order.push_back("ready " + p.name); }});
+        EXPECT_EQ(order, (std::vector<std::string>{"first", "before twice", "ready twice", "between", "before once",
+                                                   "ready once", "last"}));
     });
 }
 
@@ -100,7 +121,7 @@ TEST(Tape, HalvesRunApartGiveTheBitsOfHalvesRunTogether) {
         for (double value : values_of(apart.twice.gradient)) ASSERT_EQ(value, 0);
         std::vector<std::string> ready;
         engine.trace().start();
-        tape.run_weight_halves([&](Parameter& parameter) { ready.push_back(parameter.name); });
+        tape.run_weight_halves({{}, [&](Parameter& parameter) { ready.push_back(parameter.name); }});
         EXPECT_EQ(products_into(engine.trace().events(), "twice gradient"), 2);
         EXPECT_EQ(engine.trace().events().size(), 3U) << "weight halves did more than their products";
         EXPECT_EQ(ready, (std::vector<std::string>{"once", "twice"}));
@@ -114,7 +135,7 @@ TEST(Tape, HalvesRunApartGiveTheBitsOfHalvesRunTogether) {
 
 TEST(Tape, GradientsOfSeveralUsesAreAddedWhateverOwnsThem) {
     test::on_ranks(one_rank(), [](CpuEngine& engine) {
-        const Tensor x = test::tensor_from(engine, {kRows}, {}, [](std::int64_t index) { return number(index, 4); });
+        const Tensor x = test::tensor_from(engine, {kRows}, {}, [](std::int64_t index) { return wave(index, 4); });
         const Tensor kept = test::tensor_from(engine, {kRows}, {}, [](std::int64_t) { return 1.0; });
         Tape tape(engine);
         tape.watch(x);

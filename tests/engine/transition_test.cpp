@@ -136,6 +136,51 @@ TEST(Transition, BuffersLiveFromIssueToWait) {
     });
 }
 
+// A reduce_scatter into the piece of its own input, then an all_gather of that piece in place: no memory is allocated.
+TEST(Transition, OfPiecesInPlace) {
+    for (int ranks : {1, 2, 3, 4}) {
+        const Mesh mesh({{"out", 2}, {"dp", ranks}});
+        test::on_ranks(mesh, [&](CpuEngine& engine) {
+            const Tensor x = placed(engine, 1, P, 4);
+            const Tensor piece = engine.piece_of(x, {{1, S(0)}});
+            EXPECT_EQ(piece.storage(), x.storage());
+            const std::int64_t before = engine.ledger().live();
+            const Tensor sum = engine.finish(engine.start_transition_into(x, piece));
+            test::for_each_element(sum,
+                                   [](std::int64_t index, double& element) { ASSERT_EQ(element, value(index, 4)); });
+            const Tensor whole = engine.finish(engine.start_transition_into(sum, x.relabelled({{1, R}})));
+            test::for_each_element(whole,
+                                   [](std::int64_t index, double& element) { ASSERT_EQ(element, value(index, 4)); });
+            EXPECT_EQ(engine.ledger().live(), before);
+            EXPECT_EQ(engine.ledger().peak(), before);
+        });
+    }
+}
+
+TEST(Transition, IntoATensorThatExists) {
+    const Mesh mesh({{"dp", 3}});
+    test::on_ranks(mesh, [&](CpuEngine& engine) {
+        for (const auto& [from, to] : {std::pair{P, S(0)}, {P, R}, {S(0), R}, {R, S(0)}, {S(1), S(0)}}) {
+            const Tensor output = engine.alloc("output", kShape, {{0, to}}, DType::f64, MemoryKind::activations);
+            engine.finish(engine.start_transition_into(placed(engine, 0, from, 6), output));
+            test::for_each_element(output,
+                                   [](std::int64_t index, double& element) { ASSERT_EQ(element, value(index, 6)); });
+        }
+    });
+}
+
+TEST(TransitionDeathTest, APieceThatLiesElsewhereInTheSameMemoryIsRefused) {
+    const Mesh mesh({{"dp", 2}});
+    EXPECT_DEATH(
+        test::on_ranks(mesh,
+                       [&](CpuEngine& engine) {
+                           const Tensor x = engine.alloc("x", {8}, {{0, P}}, DType::f64, MemoryKind::gradients);
+                           const Tensor piece = engine.slice_of(x, 2, "piece", {8}, {{0, S(0)}});
+                           engine.finish(engine.start_transition_into(x, piece));
+                       }),
+        "in place");
+}
+
 TEST(TransitionDeathTest, UnlikeChangesAlongTwoAxesAreRefused) {
     const Mesh mesh({{"dp", 1}, {"tp", 1}});
     EXPECT_DEATH(

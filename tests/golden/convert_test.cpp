@@ -151,7 +151,7 @@ TEST_F(ConvertTest, AChangedFileIsSeen) {
         comm::run_ranks({}, [&](comm::Communicator& world) {
             CpuEngine engine(mesh, world, 1);
             Transformer model(engine, source.model(), data_parallel_layouts(mesh), DType::f32);
-            source.load(engine, model);
+            source.load(model);
             result = compare_with(WeightsSource(folder_ / "out"), engine, model, DType::f32);
         });
         return result;

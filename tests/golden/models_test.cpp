@@ -155,7 +155,8 @@ TEST_P(Models, AnotherOrderOfRotaryChannelsIsSeen) {
         if (model.config().family == Family::gpt2) return;  // has no rotary positions
         for (Parameter* p : model.parameters()) {
             if (!p->name.ends_with("q_proj.weight") && !p->name.ends_with("k_proj.weight")) continue;
-            const std::int64_t rows = p->shape[0] * p->shape[1], half = p->shape[1] / 2, width = p->shape[2];
+            const int last = p->shape.rank() - 1;  // [heads.. channels width]
+            const std::int64_t rows = p->shape.product(0, last), half = p->shape[last - 1] / 2, width = p->shape[last];
             float* values = p->master.view().as<float>();
             const std::vector<float> old(values, values + rows * width);
             for (std::int64_t r = 0; r < rows; ++r) {

@@ -248,6 +248,15 @@ void add_rotary(std::vector<Case>& cases, bool large) {
     const Shape x = large ? Shape{3, 40, 5, 44} : Shape{kBatch, 5, 4, 4};
     cases.push_back(make("rotary", Rotary(10000.0, false, 2), {in(x, "x")}, {out(x)},
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 10000.0, 1, 2)}; }));
+    const Shape groups = large ? Shape{3, 40, 2, 3, 44} : Shape{kBatch, 5, 4, 3, 4};
+    cases.push_back(make("rotary of groups", Rotary(10000.0, false, 2), {in(groups, "x")}, {out(groups)},
+                         [groups](const Arrays& a, const Arrays&) {
+                             Array heads = a[0];
+                             heads.shape = {groups[0], groups[1], groups[2] * groups[3], groups[4]};
+                             Array y = ref::rotary(heads, 10000.0, 1, 2);
+                             y.shape = groups;
+                             return Arrays{y};
+                         }));
     cases.push_back(make("rotary inverse", Rotary(500.0, true), {in(x, "x")}, {out(x)},
                          [](const Arrays& a, const Arrays&) { return Arrays{ref::rotary(a[0], 500.0, -1, 0)}; }));
 }
@@ -261,6 +270,41 @@ void add_documents(std::vector<Case>& cases, bool large) {
                          [t](const Arrays& a, const Arrays&) {
                              return Arrays{
                                  ref::map(a[0], [&](std::int64_t i) { return static_cast<double>(i % t) - a[0][i]; })};
+                         }));
+}
+
+// Of classes that are not cut: one piece. Of several: placement_test.
+void add_class_pieces(std::vector<Case>& cases, const Shape& logits) {
+    const Shape rows(std::span(logits.begin(), logits.end() - 1)), statistics{1, rows[0], rows[1], 2};
+    const OperandCase labels = tokens(rows, "labels", logits.back());
+    cases.push_back(make("class_statistics", ClassStatistics(static_cast<std::int64_t>(kIgnore)),
+                         {in(logits, "logits"), labels}, {out_sums(statistics)},
+                         [statistics](const Arrays& a, const Arrays&) {
+                             const Array lse = ref::cross_entropy(a[0], a[1], 1, kIgnore)[1];
+                             const std::int64_t v = a[0].shape.back();
+                             Array y(statistics);
+                             for (std::int64_t r = 0; r < lse.size(); ++r) {
+                                 y[2 * r] = lse[r];
+                                 const auto label = static_cast<std::int64_t>(a[1][r]);
+                                 y[2 * r + 1] = a[1][r] == kIgnore ? 0 : a[0][r * v + label];
+                             }
+                             return Arrays{y};
+                         }));
+    const Shape pieces{3, rows[0], rows[1], 2};
+    cases.push_back(make("cross_entropy_of_pieces", CrossEntropyOfPieces(0.25, static_cast<std::int64_t>(kIgnore)),
+                         {sums(pieces, "statistics"), labels}, {out_sums({}), out_sums(rows)},
+                         [rows](const Arrays& a, const Arrays&) {
+                             Array lse(rows), loss(Shape{});
+                             for (std::int64_t r = 0; r < lse.size(); ++r) {
+                                 double sum = 0, label = 0;
+                                 for (std::int64_t p = 0; p < 3; ++p) {
+                                     sum += std::exp(a[0][2 * (p * lse.size() + r)]);
+                                     label += a[0][2 * (p * lse.size() + r) + 1];
+                                 }
+                                 lse[r] = std::log(sum);
+                                 if (a[1][r] != kIgnore) loss[0] += 0.25 * (lse[r] - label);
+                             }
+                             return Arrays{loss, lse};
                          }));
 }
 
@@ -279,6 +323,7 @@ void add_losses(std::vector<Case>& cases, bool large) {
                  {out(logits)}, [z_loss](const Arrays& a, const Arrays&) {
                      return Arrays{ref::cross_entropy_backward(a[0][0], a[1], a[2], a[3], 0.25, kIgnore, z_loss)};
                  }));
+    add_class_pieces(cases, logits);
     cases.push_back(make("z_loss", ZLoss(0.25, ignore), {positive(rows, "lse"), tokens(rows, "labels", v)},
                          {out_sums({})}, [](const Arrays& a, const Arrays&) {
                              Array z(Shape{});

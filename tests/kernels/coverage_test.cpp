@@ -7,31 +7,33 @@
 
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <typeinfo>
 
 #include "cases.h"
+#include "support/pattern.h"
 
 namespace cleave::kernels::test {
 namespace {
 
 using Names = std::set<std::string>;
 
-// Updates, fills and measures: nothing is differentiated through them. ZLoss has its gradient in that of the cross
-// entropy, which tests/model judges.
-const Names kWithoutGradient{"AdamW",      "Sgd",         "SquaredNorm", "Fill",
-                             "FillNormal", "DropoutMask", "ZLoss",       "DocumentPositions"};
+// Updates, fills and measures: nothing is differentiated through them. ZLoss and the pieces of a cross entropy have
+// their gradient in that of the cross entropy, which tests/model judges.
+const Names kWithoutGradient{"AdamW",           "Sgd",
+                             "SquaredNorm",     "Fill",
+                             "FillNormal",      "DropoutMask",
+                             "ZLoss",           "DocumentPositions",
+                             "ClassStatistics", "CrossEntropyOfPieces"};
 
 Names declared_kernels() {
-    const std::regex declaration(R"(struct (\w+)\s*(final)?\s*:\s*(public )?(Kernel|Declared<))");
+    const std::string declaration = R"(struct (\w+)\s*(final)?\s*:\s*(public )?(Kernel|Declared<))";
     Names names;
     for (const auto& entry : std::filesystem::directory_iterator(CLEAVE_SOURCE "/src/kernels")) {
         if (entry.path().extension() != ".h") continue;
         std::ifstream file(entry.path());
         const std::string text{std::istreambuf_iterator<char>(file), {}};
-        for (std::sregex_iterator match(text.begin(), text.end(), declaration), end; match != end; ++match)
-            names.insert((*match)[1]);
+        for (const cleave::test::Groups& match : cleave::test::matches(text, declaration)) names.insert(match[1]);
     }
     names.erase("Declared");
     return names;

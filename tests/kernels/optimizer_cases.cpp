@@ -69,11 +69,11 @@ void add_optimizers(std::vector<Case>& cases, bool large) {
                              }));
     }
     add_counting_updates(cases, s);
-    const std::int64_t blocks = (s.elements() + kNormBlock - 1) / kNormBlock;
+    constexpr std::int64_t kBlocks = kBatch;
     cases.push_back(make(
-        "squared_norm", SquaredNorm{}, {sums(s, "g")}, {{Array({blocks}), Role::norm}},
-        [blocks](const Arrays& a, const Arrays&) {
-            Array partial({blocks});
+        "squared_norm", SquaredNorm{}, {sums({kBlocks, kNormBlock}, "g")}, {{Array({kBlocks}), Role::norm}},
+        [](const Arrays& a, const Arrays&) {
+            Array partial({kBlocks});
             for (std::int64_t i = 0; i < a[0].size(); ++i) partial[i / kNormBlock] += a[0][i] * a[0][i];
             return Arrays{partial};
         },

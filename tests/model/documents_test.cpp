@@ -51,7 +51,7 @@ class Fixture {
     Fixture(CpuEngine& engine, const ModelConfig& config)
         : engine_(engine),
           model_(engine, config, data_parallel_layouts(engine.mesh()), DType::f64),
-          gradients_(engine, model_.parameters(), 1 << 12) {
+          gradients_(model_.store()) {
         model_.initialize(1);
         test::perturb(model_);
         gradients_.zero();

@@ -7,7 +7,7 @@
 namespace cleave {
 namespace {
 
-constexpr double kScale = 1.0 / 11.0;
+constexpr double kLossScale = 1.0 / 11.0;
 
 struct Case {
     test::Variant variant;
@@ -26,26 +26,26 @@ TEST_P(Gradients, EqualFiniteDifferences) {
         model.initialize(1);
         test::perturb(model);
         const auto parameters = model.parameters();
-        GradientBuckets gradients(engine, parameters, 1 << 12);
+        GradientBuckets gradients(model.store());
         gradients.zero();
         const test::Batch batch = test::random_batch(engine, config, 3);
 
         Tape tape(engine);
-        const Tensor loss = model.loss(tape, batch.tokens, batch.labels, kScale);
+        const Tensor loss = model.loss(tape, batch.tokens, batch.labels, kLossScale);
         int ready = 0;
         const auto count = [&](Parameter&) { ++ready; };
         if (param.deferred) {
             tape.backward_inputs(loss);
             EXPECT_EQ(ready, 0);
-            tape.run_weight_halves(count);
+            tape.run_weight_halves({{}, count});
         } else {
-            tape.backward(loss, count);
+            tape.backward(loss, {{}, count});
         }
         EXPECT_EQ(ready, static_cast<int>(parameters.size())) << "each parameter is ready once";
 
         auto value = [&] {
             Tape forward(engine, false);
-            return engine.read(model.loss(forward, batch.tokens, batch.labels, kScale), 0);
+            return engine.read(model.loss(forward, batch.tokens, batch.labels, kLossScale), 0);
         };
         test::expect_finite_differences(parameters, value);
     });
@@ -72,19 +72,19 @@ TEST(ZLoss, GradientsEqualFiniteDifferencesOfTheObjective) {
             Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
             model.initialize(1);
             test::perturb(model);
-            GradientBuckets gradients(engine, model.parameters(), 1 << 12);
+            GradientBuckets gradients(model.store());
             gradients.zero();
             const test::Batch batch = test::random_batch(engine, config, 3);
             constexpr double kCoefficient = 0.3;
             const auto losses = [&](Tape& tape) {
-                return model.losses(tape, batch.tokens, batch.labels, kScale, kCoefficient);
+                return model.losses(tape, batch.tokens, batch.labels, kLossScale, kCoefficient);
             };
             Tape tape(engine);
             const Loss loss = losses(tape);
             tape.backward(loss.objective);
 
             Tape forward(engine, false);
-            const double alone = engine.read(model.loss(forward, batch.tokens, batch.labels, kScale), 0);
+            const double alone = engine.read(model.loss(forward, batch.tokens, batch.labels, kLossScale), 0);
             const double z_loss = engine.read(loss.z_loss, 0);
             EXPECT_EQ(engine.read(loss.cross_entropy, 0), alone);
             EXPECT_GT(z_loss, 0.01);
@@ -103,13 +103,13 @@ TEST(WeightHalves, LaterGiveTheSameBits) {
         Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
         model.initialize(1);
         const auto parameters = model.parameters();
-        GradientBuckets gradients(engine, parameters, 1 << 20);
+        GradientBuckets gradients(model.store());
         const test::Batch batch = test::random_batch(engine, config, 3);
         std::vector<std::vector<double>> together;
         for (bool later : {false, true}) {
             gradients.zero();
             Tape tape(engine);
-            const Tensor loss = model.loss(tape, batch.tokens, batch.labels, kScale);
+            const Tensor loss = model.loss(tape, batch.tokens, batch.labels, kLossScale);
             if (later) {
                 tape.backward_inputs(loss);
                 tape.run_weight_halves();
@@ -134,12 +134,12 @@ TEST(Tape, ReturnsAllMemory) {
         Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
         model.initialize(1);
         const auto parameters = model.parameters();
-        GradientBuckets gradients(engine, parameters, 1 << 20);
+        GradientBuckets gradients(model.store());
         const test::Batch batch = test::random_batch(engine, config, 3);
         const auto before = engine.ledger().live();
         {
             Tape tape(engine);
-            tape.backward(model.loss(tape, batch.tokens, batch.labels, kScale));
+            tape.backward(model.loss(tape, batch.tokens, batch.labels, kLossScale));
         }
         EXPECT_EQ(engine.ledger().live(), before);
         EXPECT_EQ(engine.allocator().live_bytes(), before);

@@ -21,7 +21,7 @@ Outcome run(const ModelConfig& config, Recompute recompute, bool deferred) {
         Transformer model(engine, config, data_parallel_layouts(engine.mesh()), DType::f64);
         model.initialize(1);
         test::perturb(model);
-        GradientBuckets gradients(engine, model.parameters(), 1 << 12);
+        GradientBuckets gradients(model.store());
         gradients.zero();
         const test::Batch batch = test::random_batch(engine, config, 3);
         const auto activations = [&] { return engine.ledger().live(MemoryKind::activations); };
@@ -34,9 +34,9 @@ Outcome run(const ModelConfig& config, Recompute recompute, bool deferred) {
             const auto count = [&](Parameter&) { ++outcome.ready; };
             if (deferred) {
                 tape.backward_inputs(loss);
-                tape.run_weight_halves(count);
+                tape.run_weight_halves({{}, count});
             } else {
-                tape.backward(loss, count);
+                tape.backward(loss, {{}, count});
             }
         }
         EXPECT_EQ(activations(), before) << "nothing stays";

@@ -10,6 +10,7 @@
 #include "kernels/elementwise.h"
 #include "model/transformer.h"
 #include "parallel/data_parallel.h"
+#include "parallel/gradient_buckets.h"
 #include "support/variants.h"
 
 namespace cleave::test {

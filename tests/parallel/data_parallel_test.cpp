@@ -6,19 +6,20 @@
 #include "engine/virtual_engine.h"
 #include "kernels/elementwise.h"
 #include "parallel/data_parallel.h"
+#include "parallel/gradient_buckets.h"
 
 namespace cleave {
 namespace {
 
-constexpr std::int64_t kWidth = 48;
+constexpr std::int64_t kWidth = 64;  // matrices of whole blocks
 
-// The weights of a row of square matrices, in `dtype`.
-std::vector<Parameter> weights_on(Engine& engine, int count, DType dtype) {
+// A row of square matrices.
+std::vector<Parameter> weights_on(Engine& engine, int count) {
     std::vector<Parameter> weights(static_cast<std::size_t>(count));
     for (Parameter& w : weights) {
+        w.name = "weight";
         w.shape = {kWidth, kWidth};
-        w.layout = data_parallel_layouts(engine.mesh()).parameters;
-        w.value = engine.alloc("weight", w.shape, w.layout, dtype, MemoryKind::parameters);
+        w.layout = data_parallel_layouts(engine.mesh()).stream_parameter;
     }
     return weights;
 }
@@ -34,14 +35,13 @@ void run_step(Engine& engine, std::vector<Parameter>& weights, GradientBuckets& 
     const ModelLayouts layouts = data_parallel_layouts(engine.mesh());
     gradients.zero();
     for (int m = 0; m < microbatches; ++m) {
-        Tensor x =
-            engine.alloc("x", {24, kWidth}, layouts.activations, weights[0].value.dtype(), MemoryKind::activations);
+        Tensor x = engine.alloc("x", {24, kWidth}, layouts.stream, weights[0].value.dtype(), MemoryKind::activations);
         const Tensor labels = engine.alloc("labels", {24}, layouts.tokens, DType::i32, MemoryKind::activations);
         Tape tape(engine);
         for (Parameter& w : weights) x = relu(tape, linear(tape, x, w, nullptr, WeightForm::in_out, 1, "xw"), "relu");
         const Tensor loss = cross_entropy(tape, x, labels, 1.0 / 24, "loss");
         engine.mark("backward");
-        tape.backward(loss, m + 1 == microbatches ? gradients.on_ready() : Tape::GradientReady{});
+        tape.backward(loss, gradients.hooks(m + 1 == microbatches));
         engine.mark("backward ended");
     }
     gradients.finish();
@@ -62,8 +62,9 @@ TEST(DataParallel, AStepSendsTheFormulasBytesWhateverTheNumberOfMicrobatches) {
                 std::int64_t sent = 0;  // by all ranks: a rank's own part is even only up to a cache line
                 for (int rank = 0; rank < ranks; ++rank) {
                     VirtualEngine engine(mesh, rank, comm::TransportKind::inproc, 1);
-                    auto weights = weights_on(engine, 3, dtype);
-                    GradientBuckets gradients(engine, pointers_to(weights), 1);
+                    auto weights = weights_on(engine, 3);
+                    const ParameterStore store(engine, pointers_to(weights), dtype, {.bucket_bytes = 1});
+                    GradientBuckets gradients(store);
                     engine.trace().start();
                     run_step(engine, weights, gradients, microbatches);
                     for (const Event& issue : issues_of(engine.trace().events())) sent += issue.bytes;
@@ -77,8 +78,9 @@ TEST(DataParallel, AStepSendsTheFormulasBytesWhateverTheNumberOfMicrobatches) {
 TEST(DataParallel, EachBucketIsReducedOnceAndAllButTheLastBeforeBackwardEnds) {
     const Mesh mesh({{"dp", 4}});
     VirtualEngine engine(mesh, 1, comm::TransportKind::inproc, 1);
-    auto weights = weights_on(engine, 4, DType::f32);
-    GradientBuckets gradients(engine, pointers_to(weights), 1);
+    auto weights = weights_on(engine, 4);
+    const ParameterStore store(engine, pointers_to(weights), DType::f32, {.bucket_bytes = 1});
+    GradientBuckets gradients(store);
     ASSERT_EQ(gradients.bucket_count(), 4);
     engine.trace().start();
     run_step(engine, weights, gradients, 2);
@@ -98,9 +100,10 @@ TEST(DataParallel, GradientsHoldFourBytesAParameterAndEightInF64) {
     for (auto [dtype, bytes] : {std::pair(DType::f64, 8), std::pair(DType::f32, 4), std::pair(DType::bf16, 4)}) {
         const Mesh mesh({{"dp", 2}});
         VirtualEngine engine(mesh, 0, comm::TransportKind::inproc, 1);
-        auto weights = weights_on(engine, 3, dtype);
+        auto weights = weights_on(engine, 3);
+        const ParameterStore store(engine, pointers_to(weights), dtype);
         const std::int64_t before = engine.ledger().live();
-        const GradientBuckets gradients(engine, pointers_to(weights), 1 << 20);
+        const GradientBuckets gradients(store);
         EXPECT_EQ(engine.ledger().live() - before, 3 * kWidth * kWidth * bytes) << name_of(dtype);
     }
 }

@@ -210,11 +210,11 @@ TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
             ASSERT_GE(first_issue, 0);
             EXPECT_LT(first_issue, last_launch_of_backward);
             EXPECT_GT(first_wait, reduce_mark);
-            // 2 (n-1)/n of the gradients' bytes: with two ranks, as many as the gradients have (plus padding to cache
-            // lines).
+            // 2 (n-1)/n of the gradients' bytes: with two ranks, as many as the gradients have (plus padding to
+            // blocks).
             std::int64_t expected = 0;
             for (const auto& [name, values] : outcome.gradients)
-                expected += static_cast<std::int64_t>((values.size() + 15) / 16 * 16) * 8;
+                expected += static_cast<std::int64_t>((values.size() + 511) / 512 * 512) * 8;
             EXPECT_EQ(gradient_bytes, expected) << "accumulation " << accumulation;
         }
     }

@@ -88,7 +88,8 @@ inline std::vector<Samples> own_microbatches(const Options& options, int step, i
 }
 
 inline Outcome run(const Options& options) {
-    const Mesh mesh({{"pp", 1}, {"dp", options.layout.dp}, {"cp", 1}, {"tp", 1}});
+    Mesh mesh({{"pp", 1}, {"dp", options.layout.dp}, {"cp", 1}, {"tp", 1}});
+    split_for_zero(mesh, options.job.zero.group);
     Outcome outcome;
     outcome.bits.resize(static_cast<std::size_t>(options.layout.dp));
     outcome.traces.resize(static_cast<std::size_t>(options.layout.dp));
@@ -98,7 +99,8 @@ inline Outcome run(const Options& options) {
     launch.timeout = std::chrono::seconds(60);
     comm::run_ranks(launch, [&](comm::Communicator& world) {
         CpuEngine engine(mesh, world, options.team);
-        Transformer model(engine, options.model, data_parallel_layouts(mesh), options.job.train.dtype);
+        Transformer model(engine, options.model, data_parallel_layouts(mesh), options.job.train.dtype,
+                          zero_options(options.job));
         model.initialize(static_cast<std::uint64_t>(options.job.train.seed));
         TrainStep train(engine, model, options.job);
         const bool first_rank = world.rank() == 0;
@@ -106,22 +108,26 @@ inline Outcome run(const Options& options) {
         for (int step = 0; step < options.steps; ++step) {
             const auto microbatches = own_microbatches(options, step, world.rank());
             const StepResult result = train.run(microbatches, step + 1, learning_rate(options.job.train, step));
+            if (step == 0)
+                model.store().buckets().visit(train.gradients().reduced(), [&](const Parameter& p, const Tensor& g) {
+                    if (first_rank) outcome.gradients[p.name] = doubles(g);
+                });
             if (!first_rank) continue;
             outcome.losses.push_back(result.loss);
             outcome.norms.push_back(result.gradient_norm);
             outcome.z_losses.push_back(result.z_loss);
             if (result.underflow) outcome.underflows.push_back(*result.underflow);
-            if (step == 0)
-                for (Parameter* p : model.parameters())
-                    outcome.gradients[p->name] = doubles(train.gradients().reduced(*p));
         }
+        if (options.trace) engine.trace().stop();
+        std::map<std::string, std::vector<std::byte>> bytes;
+        model.store().buckets().visit(model.store().masters(), [&](const Parameter& p, const Tensor& master) {
+            const auto* data = static_cast<const std::byte*>(master.view().data);
+            bytes[p.name].assign(data, data + master.view().bytes());
+            if (first_rank) outcome.parameters[p.name] = doubles(master);
+        });
         const std::lock_guard lock(mutex);
         auto& bits = outcome.bits[static_cast<std::size_t>(world.rank())];
-        for (Parameter* p : model.parameters()) {
-            const auto* data = static_cast<const std::byte*>(p->master.view().data);
-            bits.insert(bits.end(), data, data + p->master.view().bytes());
-            if (first_rank) outcome.parameters[p->name] = doubles(p->master);
-        }
+        for (const auto& [name, own] : bytes) bits.insert(bits.end(), own.begin(), own.end());
         outcome.traces[static_cast<std::size_t>(world.rank())] = engine.trace().events();
     });
     return outcome;

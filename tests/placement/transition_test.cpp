@@ -27,7 +27,7 @@ struct Matrix {
     double at(int i, int j) const { return values[static_cast<std::size_t>(i * columns + j)]; }
     friend bool operator==(const Matrix&, const Matrix&) = default;
 };
-using Group = std::vector<Matrix>;  // by rank
+using Parts = std::vector<Matrix>;  // by rank
 
 struct Box {
     int row, row_end, column, column_end;
@@ -50,22 +50,22 @@ Matrix padded(const Matrix& part, int rank, int n, int dim) {
         for (int j = b.column; j < b.column_end; ++j) result.at(i, j) = part.at(i - b.row, j - b.column);
     return result;
 }
-Matrix sum(const Group& group) {
+Matrix sum(const Parts& group) {
     Matrix total(kRows, kColumns);
     for (const Matrix& term : group)
         for (std::size_t k = 0; k < total.values.size(); ++k) total.values[k] += term.values.at(k);
     return total;
 }
-Matrix joined(const Group& group, int dim) {
-    Group terms;
+Matrix joined(const Parts& group, int dim) {
+    Parts terms;
     const int n = static_cast<int>(group.size());
     for (int r = 0; r < n; ++r) terms.push_back(padded(group[static_cast<std::size_t>(r)], r, n, dim));
     return sum(terms);
 }
 
-Group execute(const Transition& transition, const Group& in) {
+Parts execute(const Transition& transition, const Parts& in) {
     const int n = static_cast<int>(in.size());
-    Group out;
+    Parts out;
     for (int r = 0; r < n; ++r) {
         const Matrix& own = in[static_cast<std::size_t>(r)];
         switch (transition.action()) {
@@ -85,7 +85,7 @@ Group execute(const Transition& transition, const Group& in) {
 }
 
 // The one tensor that the ranks' values stand for; checks that they are what the placement says.
-Matrix global(const Group& group, Placement placement) {
+Matrix whole_of(const Parts& group, Placement placement) {
     const int n = static_cast<int>(group.size());
     for (int r = 0; r < n; ++r) {
         const Matrix& own = group[static_cast<std::size_t>(r)];
@@ -100,14 +100,14 @@ Matrix global(const Group& group, Placement placement) {
     return placement.is(Kind::P) ? sum(group) : group[0];
 }
 
-Group random_group(Placement placement, int n, std::mt19937& random) {
+Parts random_group(Placement placement, int n, std::mt19937& random) {
     auto matrix = [&] {
         Matrix m(kRows, kColumns);
         for (double& value : m.values) value = static_cast<double>(static_cast<int>(random() % 19) - 9);
         return m;
     };
     const Matrix common = matrix();
-    Group group;
+    Parts group;
     for (int r = 0; r < n; ++r) {
         if (placement.is(Kind::S))
             group.push_back(piece(common, r, n, placement.dim));
@@ -118,7 +118,7 @@ Group random_group(Placement placement, int n, std::mt19937& random) {
 }
 
 // <x, g> of a value in `placement` and a gradient in its dual.
-double inner(const Group& x, const Group& g, Placement placement) {
+double inner(const Parts& x, const Parts& g, Placement placement) {
     double total = 0;
     for (std::size_t r = 0; r < (placement.is(Kind::I) ? 1 : x.size()); ++r) {
         EXPECT_EQ(x[r].values.size(), g[r].values.size());
@@ -139,20 +139,20 @@ void for_all(const std::function<void(const Transition&, int)>& check) {
 TEST(Transition, KeepsTheGlobalTensor) {
     std::mt19937 random(1);
     for_all([&](const Transition& transition, int n) {
-        const Group x = random_group(transition.from, n, random);
-        EXPECT_EQ(global(execute(transition, x), transition.to), global(x, transition.from));
+        const Parts x = random_group(transition.from, n, random);
+        EXPECT_EQ(whole_of(execute(transition, x), transition.to), whole_of(x, transition.from));
     });
 }
 
 TEST(Transition, TheDualIsTheAdjoint) {
     std::mt19937 random(2);
     for_all([&](const Transition& transition, int n) {
-        const Group x = random_group(transition.from, n, random);
-        const Group g = random_group(dual(transition.to), n, random);
+        const Parts x = random_group(transition.from, n, random);
+        const Parts g = random_group(dual(transition.to), n, random);
         const Transition backward = transition.dual();
         EXPECT_EQ(backward.from, dual(transition.to));
         EXPECT_EQ(backward.to, dual(transition.from));
-        const Group dx = execute(backward, g);
+        const Parts dx = execute(backward, g);
         EXPECT_EQ(inner(execute(transition, x), g, transition.to), inner(x, dx, transition.from));
     });
 }

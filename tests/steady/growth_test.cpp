@@ -20,8 +20,8 @@ struct Held {
 };
 
 // A leak of 100 bytes in each step would be found in the heap, of a page in every tenth step in the resident set.
-constexpr int kWarmUp = 100;
-constexpr int kSteps = 1000;
+constexpr int kGrowthWarmUp = 100;
+constexpr int kGrowthSteps = 1000;
 constexpr std::int64_t kHeapSlack = 64 << 10;
 constexpr std::int64_t kResidentSlack = 256 << 10;
 
@@ -60,8 +60,8 @@ TEST_P(SlowGrowth, AThousandStepsHoldNoMoreThanAHundred) {
                         static_cast<std::int64_t>(mallinfo2().uordblks)};
             world.barrier().wait();
         };
-        run(1, kWarmUp, before);
-        run(kWarmUp + 1, kWarmUp + kSteps, after);
+        run(1, kGrowthWarmUp, before);
+        run(kGrowthWarmUp + 1, kGrowthWarmUp + kGrowthSteps, after);
     });
     EXPECT_EQ(after.extent, before.extent);
     EXPECT_LE(after.resident, before.resident + kResidentSlack);

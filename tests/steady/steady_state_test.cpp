@@ -99,11 +99,22 @@ std::vector<Window> windows_of(const Job& asked, int ranks, int team) {
     return windows;
 }
 
-class SlowSteadyState : public testing::TestWithParam<std::tuple<DType, int>> {};
+struct Setting {
+    DType dtype;
+    int ranks;
+    int zero_stage = 0;
+    int tp = 1;
+};
+
+class SlowSteadyState : public testing::TestWithParam<Setting> {};
 
 TEST_P(SlowSteadyState, AsksTheSystemForNothing) {
-    const auto [dtype, ranks] = GetParam();
-    const auto windows = windows_of(job_of(dtype, ranks), ranks, 2 / ranks);
+    const auto [dtype, ranks, stage, tp] = GetParam();
+    Job job = job_of(dtype, ranks);
+    job.zero.stage = stage;
+    job.mesh.tp = tp;
+    job.sequence_parallel = tp > 1;
+    const auto windows = windows_of(job, ranks, 2 / ranks);
     ASSERT_EQ(windows.size(), static_cast<std::size_t>(kWindows));
     std::int64_t fewest_faults = windows.front().faults;
     for (const Window& window : windows) {
@@ -117,10 +128,13 @@ TEST_P(SlowSteadyState, AsksTheSystemForNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, SlowSteadyState,
-                         testing::Combine(testing::Values(DType::f32, DType::bf16), testing::Values(1, 2)),
+                         testing::Values(Setting{DType::f32, 1}, Setting{DType::bf16, 1}, Setting{DType::f32, 2},
+                                         Setting{DType::bf16, 2}, Setting{DType::bf16, 2, 1}, Setting{DType::f32, 2, 2},
+                                         Setting{DType::bf16, 2, 3}, Setting{DType::f32, 2, 0, 2}),
                          [](const auto& info) {
-                             return std::string(name_of(std::get<0>(info.param))) + "Dp" +
-                                    std::to_string(std::get<1>(info.param));
+                             const Setting& s = info.param;
+                             return std::string(name_of(s.dtype)) + "Dp" + std::to_string(s.ranks) + "Zero" +
+                                    std::to_string(s.zero_stage) + "Tp" + std::to_string(s.tp);
                          });
 
 // The judges themselves: what they are to find, they find.

@@ -12,7 +12,7 @@
 namespace cleave {
 namespace {
 
-std::shared_ptr<const Bpe> golden(const std::string& name) {
+std::shared_ptr<const Bpe> golden_bpe(const std::string& name) {
     return read_bpe(std::filesystem::path(CLEAVE_GOLDEN) / "tokenizers" / (name + ".json"));
 }
 
@@ -60,7 +60,7 @@ std::string random_text(std::uint64_t seed, std::size_t pieces) {
 
 TEST(BpeParallel, EveryCutGivesTheTokensOfTheWholeText) {
     for (const char* name : {"gpt2", "llama3", "qwen2"}) {
-        const auto bpe = golden(name);
+        const auto bpe = golden_bpe(name);
         EXPECT_TRUE(bpe->cuts_at_lines) << name;
         for (std::uint64_t seed = 0; seed < 200; ++seed) {
             const std::string text = random_text(seed, 300);
@@ -71,14 +71,14 @@ TEST(BpeParallel, EveryCutGivesTheTokensOfTheWholeText) {
 }
 
 TEST(BpeParallel, APrefixOrAnotherPatternIsNotCut) {
-    const auto smollm2 = golden("smollm2");
+    const auto smollm2 = golden_bpe("smollm2");
     EXPECT_FALSE(smollm2->cuts_at_lines);
     const std::string text = random_text(1, 300);
     EXPECT_EQ(encode_bpe(*smollm2, text, {2, 1, {}}), serial(*smollm2, text));
 }
 
 TEST(BpeParallel, ProgressEndsWithTheWholeText) {
-    const auto bpe = golden("gpt2");
+    const auto bpe = golden_bpe("gpt2");
     const std::string text = random_text(2, 3000);
     std::size_t last = 0;
     int calls = 0;
@@ -92,7 +92,7 @@ TEST(BpeParallel, ProgressEndsWithTheWholeText) {
 }
 
 TEST(BpeParallel, AnErrorOfOneThreadIsTheError) {
-    Bpe bpe = *golden("gpt2");
+    Bpe bpe = *golden_bpe("gpt2");
     bpe.of_byte['x'] = -1;
     EXPECT_THAT(user_error([&] { encode_bpe(bpe, random_text(3, 3000), {2, 10, {}}); }), testing::HasSubstr("0x78"));
 }

@@ -20,7 +20,7 @@ std::vector<std::string> words(std::string_view pattern, std::string_view text) 
     splitter.for_each_word(text, [&](std::string_view word) { all.emplace_back(word); });
     return all;
 }
-std::string refusal(std::string_view pattern) {
+std::string pattern_refusal(std::string_view pattern) {
     return user_error([&] { Pattern(pattern, "t.json"); });
 }
 
@@ -51,16 +51,17 @@ TEST(BpeRegex, RefusesWhatTheTwoEnginesReadDifferently) {
           R"(\p{Mn})",     R"(\pL)",        R"(\p{^L})",      R"([\S])",       R"([\P{L}])", R"((?i:ss))",
           R"((?i:ST))",    "(?i:\xC3\xA9)", R"((?i:[^a]))",   R"((?i:\p{L}))", R"(a{,3})",   R"(a{2}?)",
           R"(a{2}+)",      R"(a**)",        R"(a+++)",        R"((?=a)+)",     R"(a{1000})", R"(a{3,2})"})
-        EXPECT_THAT(refusal(pattern), AllOf(HasSubstr("t.json: cannot use the pattern"), HasSubstr("(at byte ")))
+        EXPECT_THAT(pattern_refusal(pattern),
+                    AllOf(HasSubstr("t.json: cannot use the pattern"), HasSubstr("(at byte ")))
             << pattern;
 }
 
 TEST(BpeRegex, RefusesWhatIsNoPattern) {
     for (const char* pattern :
          {"", "(a", "a)", "[a", "[]", "[b-a]", "[a-\\s]", "a|*", "\\", "[a\\", "a{", "\xFF", "[\xFF]", "a}"})
-        EXPECT_THAT(refusal(pattern), HasSubstr("t.json: cannot use the pattern")) << pattern;
-    EXPECT_THAT(refusal("a*"), HasSubstr("matches the empty text"));
-    EXPECT_THAT(refusal(std::string(100, '(') + "a" + std::string(100, ')')), HasSubstr("nested deeper"));
+        EXPECT_THAT(pattern_refusal(pattern), HasSubstr("t.json: cannot use the pattern")) << pattern;
+    EXPECT_THAT(pattern_refusal("a*"), HasSubstr("matches the empty text"));
+    EXPECT_THAT(pattern_refusal(std::string(100, '(') + "a" + std::string(100, ')')), HasSubstr("nested deeper"));
 }
 
 TEST(BpeRegex, APatternThatNeedsForeverIsAnErrorNotAHang) {

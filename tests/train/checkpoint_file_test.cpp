@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "support/scratch.h"
 
-namespace cleave {
+namespace cleave::checkpoint_file {
 namespace {
 
 using testing::AllOf;
@@ -173,4 +173,4 @@ TEST_F(CheckpointFileTest, LatestNamesTheMarkedCheckpoint) {
 }
 
 }  // namespace
-}  // namespace cleave
+}  // namespace cleave::checkpoint_file

@@ -13,7 +13,7 @@
 namespace cleave {
 namespace {
 
-Job small_job() {
+Job evaluated_job() {
     Job job;
     job.model.layers = 1;
     job.model.heads = 2;
@@ -89,7 +89,7 @@ double plain_mean(const Dataset& dataset, const Job& job) {
 }
 
 TEST(Evaluate, IsTheMeanOverEveryLabelWhateverTheLayoutAndBatch) {
-    const Job job = small_job();
+    const Job job = evaluated_job();
     const Dataset dataset = Dataset::from_text(text(), job.data);
     ASSERT_NE((dataset.tokens(Part::validation).size() - 1) % 8, 0U) << "the last row should be cut short";
     const double expected = plain_mean(dataset, job);
@@ -99,7 +99,7 @@ TEST(Evaluate, IsTheMeanOverEveryLabelWhateverTheLayoutAndBatch) {
 
 TEST(Evaluate, CountsMaskedLabelsNowhere) {
     const ScratchFolder folder;
-    Job job = small_job();
+    Job job = evaluated_job();
     job.data.mask = (folder / "mask").string();
     std::string mask;
     for (std::size_t i = 0; i < text().size(); ++i) mask += static_cast<char>(i % 7 < 3 ? 1 : 0);
@@ -115,7 +115,7 @@ TEST(Evaluate, CountsMaskedLabelsNowhere) {
 
 TEST(Evaluate, WithoutALabelIsAUserError) {
     const ScratchFolder folder;
-    Job job = small_job();
+    Job job = evaluated_job();
     job.data.mask = (folder / "mask").string();
     write_all(job.data.mask, std::string(text().size(), '\0'));
     const Dataset masked = Dataset::from_text(text(), job.data);

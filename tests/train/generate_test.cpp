@@ -18,7 +18,8 @@ namespace {
 constexpr std::int64_t kContext = 6;
 constexpr std::int64_t kVocabulary = 19;
 
-GenerationSettings settings(double temperature, std::int64_t tokens, std::uint64_t seed = 1, bool cache = true) {
+GenerationSettings generation_settings(double temperature, std::int64_t tokens, std::uint64_t seed = 1,
+                                       bool cache = true) {
     GenerationSettings settings;
     settings.sample.temperature = temperature;
     settings.sample.tokens = tokens;
@@ -73,7 +74,7 @@ std::vector<std::vector<Token>> texts(int ranks, const GenerationSettings& how, 
 TEST(Generate, GreedyTextFollowsTheModelBeyondItsPositions) {
     for (const Family family : {Family::gpt2, Family::llama})
         with_model(1, family, DType::f64, [&](CpuEngine& engine, Transformer& model) {
-            const auto own = generate(engine, model, kPrompt, settings(0, 20)).tokens;
+            const auto own = generate(engine, model, kPrompt, generation_settings(0, 20)).tokens;
             ASSERT_EQ(own.size(), 20U);
             std::vector<Token> text = kPrompt;
             // When six are seen and the next one comes, the oldest three go.
@@ -97,20 +98,20 @@ TEST(Generate, GreedyTextFollowsTheModelBeyondItsPositions) {
 TEST(Generate, WithTheCacheTheTextIsTheSame) {
     for (const Family family : {Family::gpt2, Family::llama})
         for (const double temperature : {0.0, 0.9})
-            EXPECT_EQ(texts(1, settings(temperature, 40, 5, true), DType::f64, family),
-                      texts(1, settings(temperature, 40, 5, false), DType::f64, family));
+            EXPECT_EQ(texts(1, generation_settings(temperature, 40, 5, true), DType::f64, family),
+                      texts(1, generation_settings(temperature, 40, 5, false), DType::f64, family));
 }
 
 TEST(Generate, EveryRankWritesTheSameTextWhateverTheNumberOfRanks) {
-    const auto alone = texts(1, settings(0.9, 15, 7), DType::f32).front();
-    for (const auto& text : texts(3, settings(0.9, 15, 7), DType::f32)) EXPECT_EQ(text, alone);
-    EXPECT_NE(texts(1, settings(0.9, 15, 8), DType::f32).front(), alone);
-    const auto more = texts(1, settings(0.9, 17, 7), DType::f32).front();
+    const auto alone = texts(1, generation_settings(0.9, 15, 7), DType::f32).front();
+    for (const auto& text : texts(3, generation_settings(0.9, 15, 7), DType::f32)) EXPECT_EQ(text, alone);
+    EXPECT_NE(texts(1, generation_settings(0.9, 15, 8), DType::f32).front(), alone);
+    const auto more = texts(1, generation_settings(0.9, 17, 7), DType::f32).front();
     EXPECT_TRUE(std::equal(alone.begin(), alone.end(), more.begin())) << "asking for more changed the beginning";
 }
 
 TEST(Generate, AnEndTokenEndsTheTextAndIsNoPartOfIt) {
-    const auto whole = texts(1, settings(0.9, 15, 7), DType::f32).front();
+    const auto whole = texts(1, generation_settings(0.9, 15, 7), DType::f32).front();
     // The token that first occurs last.
     std::size_t at = 0;
     for (std::size_t i = 1; i < whole.size(); ++i)
@@ -119,7 +120,7 @@ TEST(Generate, AnEndTokenEndsTheTextAndIsNoPartOfIt) {
             at = i;
     ASSERT_GT(at, 1U);
     with_model(1, Family::gpt2, DType::f32, [&](CpuEngine& engine, Transformer& model) {
-        GenerationSettings how = settings(0.9, 15, 7);
+        GenerationSettings how = generation_settings(0.9, 15, 7);
         how.end_tokens = {whole[at]};
         const Generated ended = generate(engine, model, kPrompt, how);
         EXPECT_EQ(ended.ending, Ending::end_token);
@@ -128,14 +129,14 @@ TEST(Generate, AnEndTokenEndsTheTextAndIsNoPartOfIt) {
 
         int seen = 0;
         const Generated stopped =
-            generate(engine, model, kPrompt, settings(0.9, 15, 7), [&](Token) { return ++seen < 4; });
+            generate(engine, model, kPrompt, generation_settings(0.9, 15, 7), [&](Token) { return ++seen < 4; });
         EXPECT_EQ(stopped.ending, Ending::caller);
         EXPECT_EQ(stopped.tokens, std::vector<Token>(whole.begin(), whole.begin() + 4));
     });
 }
 
 TEST(Generate, OnlyTokensOfTheTokenizerAreDrawn) {
-    GenerationSettings how = settings(5.0, 200);
+    GenerationSettings how = generation_settings(5.0, 200);
     how.vocabulary = 4;
     const auto text = texts(1, how, DType::f32).front();
     EXPECT_LT(*std::max_element(text.begin(), text.end()), 4);

@@ -30,7 +30,7 @@ Json gpt2() {
         "activation_function": "gelu_new", "resid_pdrop": 0.1})");
 }
 
-std::string refusal(Json config) {
+std::string config_refusal(Json config) {
     return user_error([&] { read_hugging_face_config(config, "config.json"); });
 }
 
@@ -89,7 +89,7 @@ TEST(HuggingFaceConfig, DropoutIsTakenOverWhereItFitsAndNamedWhereNot) {
     EXPECT_EQ(attention.model.attention_dropout, 0.25);
     EXPECT_THAT(attention.notes, IsEmpty());
     for (const Json& wrong : {Json(1), Json(-0.1), Json("much")})
-        EXPECT_THAT(refusal(gpt2().set("embd_pdrop", wrong)), HasSubstr("embd_pdrop: found " + wrong.dump()));
+        EXPECT_THAT(config_refusal(gpt2().set("embd_pdrop", wrong)), HasSubstr("embd_pdrop: found " + wrong.dump()));
     // And out again.
     const Json out = hugging_face_config(equal.model, DType::f32);
     EXPECT_EQ(read(out).model.dropout, 0.2);
@@ -101,26 +101,26 @@ TEST(HuggingFaceConfig, EverythingUnsupportedIsNamedAtOnce) {
     Json config = llama();
     config.set("hidden_act", "gelu").set("attention_bias", true).set("mlp_bias", true).set("sliding_window", 1024);
     config.set("rope_scaling", Json{{"type", "yarn"}, {"factor", 4.0}}).set("vocab_size", 0);
-    EXPECT_THAT(refusal(config),
+    EXPECT_THAT(config_refusal(config),
                 AllOf(HasSubstr("6 problems"), HasSubstr("config.json: hidden_act: found \"gelu\"; accepted: \"silu\""),
                       HasSubstr("attention_bias: found true"), HasSubstr("mlp_bias: found true"),
                       HasSubstr("sliding_window: found true (a window of 1024 tokens)"),
                       HasSubstr("rope_scaling: found {\"type\": \"yarn\", \"factor\": 4.0}"),
                       HasSubstr("vocab_size: found 0")));
-    EXPECT_THAT(refusal(gpt2().set("activation_function", "relu").set("scale_attn_by_inverse_layer_idx", true)),
+    EXPECT_THAT(config_refusal(gpt2().set("activation_function", "relu").set("scale_attn_by_inverse_layer_idx", true)),
                 AllOf(HasSubstr("activation_function: found \"relu\"; accepted: \"gelu_new\""),
                       HasSubstr("scale_attn_by_inverse_layer_idx: found true")));
 }
 
 TEST(HuggingFaceConfig, OtherModelsAreRefusedByName) {
-    EXPECT_THAT(refusal(llama().set("model_type", "mistral")),
+    EXPECT_THAT(config_refusal(llama().set("model_type", "mistral")),
                 HasSubstr("model_type: found \"mistral\"; accepted: \"gpt2\", \"llama\", \"qwen2\", \"qwen3\""));
-    EXPECT_THAT(refusal(llama().set("architectures", Json::array().push("LlamaForSequenceClassification"))),
+    EXPECT_THAT(config_refusal(llama().set("architectures", Json::array().push("LlamaForSequenceClassification"))),
                 HasSubstr("architectures: found [\"LlamaForSequenceClassification\"]"));
-    EXPECT_THAT(refusal(Json::object()), HasSubstr("model_type: found none"));
-    EXPECT_THAT(refusal(Json(3)), HasSubstr("no JSON object"));
-    EXPECT_THAT(refusal(llama().set("num_attention_heads", 7)), HasSubstr("model.heads: found 7"));
-    EXPECT_THAT(refusal(llama().set("hidden_size", std::int64_t{1} << 62)), HasSubstr("hidden_size"));
+    EXPECT_THAT(config_refusal(Json::object()), HasSubstr("model_type: found none"));
+    EXPECT_THAT(config_refusal(Json(3)), HasSubstr("no JSON object"));
+    EXPECT_THAT(config_refusal(llama().set("num_attention_heads", 7)), HasSubstr("model.heads: found 7"));
+    EXPECT_THAT(config_refusal(llama().set("hidden_size", std::int64_t{1} << 62)), HasSubstr("hidden_size"));
 }
 
 TEST(HuggingFaceConfig, WindowsAreRefusedOnlyWhereTheyAreUsed) {
@@ -129,10 +129,10 @@ TEST(HuggingFaceConfig, WindowsAreRefusedOnlyWhereTheyAreUsed) {
     const HuggingFaceModel read = read_hugging_face_config(config, "config.json");
     EXPECT_TRUE(read.model.qkv_bias);
     EXPECT_THAT(read.notes, IsEmpty());
-    EXPECT_THAT(refusal(config.set("use_sliding_window", true)), HasSubstr("use_sliding_window: found true"));
+    EXPECT_THAT(config_refusal(config.set("use_sliding_window", true)), HasSubstr("use_sliding_window: found true"));
     config.set("use_sliding_window", false)
         .set("layer_types", Json::array().push("full_attention").push("sliding_attention"));
-    EXPECT_THAT(refusal(config), HasSubstr("layer_types: found [\"full_attention\", \"sliding_attention\"]"));
+    EXPECT_THAT(config_refusal(config), HasSubstr("layer_types: found [\"full_attention\", \"sliding_attention\"]"));
 }
 
 TEST(HuggingFaceConfig, ReadsLlama3ScalingInBothSpellings) {
@@ -148,7 +148,7 @@ TEST(HuggingFaceConfig, ReadsLlama3ScalingInBothSpellings) {
         EXPECT_EQ(rotary.factor, 32);
         EXPECT_EQ(rotary.original_context, 8192);
     }
-    EXPECT_THAT(refusal(llama().set("rope_scaling", Json{{"rope_type", "llama3"}, {"factor", 8.0}})),
+    EXPECT_THAT(config_refusal(llama().set("rope_scaling", Json{{"rope_type", "llama3"}, {"factor", 8.0}})),
                 AllOf(HasSubstr("rope_scaling.low_freq_factor: it is missing"),
                       HasSubstr("rope_scaling.original_max_position_embeddings: it is missing")));
 }

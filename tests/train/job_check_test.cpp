@@ -60,6 +60,30 @@ TEST(JobCheck, NamesBatchesThatDivide) {
     EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("nearest that do: 4,"), HasSubstr("or 2 ranks"))));
 }
 
+TEST(JobCheck, ZeroNamesWhatFits) {
+    Job job;
+    for (int stage : {1, 2, 3}) {
+        job.zero = {stage, ZeroReduce::microbatch, 0};
+        for (int ranks : {1, 4, 12}) EXPECT_THAT(problems(job, ranks), IsEmpty());
+        for (int group : {2, 4}) {
+            job.zero.group = group;
+            EXPECT_THAT(problems(job, 4), IsEmpty());
+        }
+    }
+    job.zero = {2, ZeroReduce::step, 3};
+    EXPECT_THAT(problems(job, 4),
+                ElementsAre(AllOf(HasSubstr("zero.group: found 3"), HasSubstr("dp = 4 ranks"), HasSubstr("2 or 4"))));
+    job.zero.group = 1;
+    EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.group: found 1"), HasSubstr("at least 2"))));
+    job.zero = {0, ZeroReduce::microbatch, 2};
+    EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.group: found 2"), HasSubstr("zero.stage"))));
+    job.zero = {1, ZeroReduce::step, 0};
+    EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.reduce: found \"step\""), HasSubstr("stage 1"),
+                                                    HasSubstr("zero.stage = 2 or 3"))));
+    job.zero = {4, ZeroReduce::microbatch, 0};
+    EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.stage: found 4"), HasSubstr("from 0 to 3"))));
+}
+
 TEST(JobCheck, NamesMicrobatchesThatDivide) {
     Job job;
     job.train.batch = 24;
@@ -109,7 +133,7 @@ TEST(JobCheck, ComparesTheMeshWithTheRanks) {
     EXPECT_THAT(problems(job, 2),
                 ElementsAre(AllOf(HasSubstr("mesh.dp: found 3"), HasSubstr("2 ranks"), HasSubstr("--ranks 3"))));
     EXPECT_THAT(problems(job, 3), IsEmpty());
-    for (int* axis : {&job.mesh.pp, &job.mesh.cp, &job.mesh.tp}) {
+    for (int* axis : {&job.mesh.pp, &job.mesh.cp}) {
         job.mesh = {};
         *axis = 2;
         EXPECT_THAT(problems(job, 2), ElementsAre(HasSubstr("Not supported yet by this version")));
@@ -119,9 +143,9 @@ TEST(JobCheck, ComparesTheMeshWithTheRanks) {
 TEST(JobCheck, JudgesTheBatchBesideAnUnsupportedMesh) {
     Job job;
     job.train.batch = 7;
-    job.mesh.tp = 2;
-    EXPECT_THAT(problems(job, 2), ElementsAre(HasSubstr("mesh.tp: found 2"), HasSubstr("train.batch: found 7")));
-    job.mesh.tp = 1;
+    job.mesh.cp = 2;
+    EXPECT_THAT(problems(job, 2), ElementsAre(HasSubstr("mesh.cp: found 2"), HasSubstr("train.batch: found 7")));
+    job.mesh.cp = 1;
     job.mesh.dp = 3;
     EXPECT_THAT(problems(job, 2), ElementsAre(HasSubstr("mesh.dp: found 3"), HasSubstr("over dp = 3 ranks")));
 }
@@ -171,6 +195,42 @@ TEST(JobCheck, ShowsWhatToTypeForAShortRun) {
         problems(job, 1),
         ElementsAre(HasSubstr("train.steps = 30; accepted: at most 30, for instance --set train.warmup_steps=3"),
                     HasSubstr("for instance --set train.min_lr=0.0001")));
+}
+
+TEST(JobCheck, TensorParallelismCutsHeadsEvenly) {
+    Job job;
+    job.model.heads = 12;
+    job.model.width = 144;
+    job.model.vocabulary = 100;
+    job.train.batch = 24;
+    job.mesh.tp = 8;
+    EXPECT_THAT(problems(job, 8),
+                ElementsAre(AllOf(HasSubstr("mesh.tp: found 8"), HasSubstr("nearest that can: 6, 12"))));
+    job.model.family = Family::llama;
+    job.model.kv_heads = 2;  // of 6 query heads: 4 ranks cut 2 key heads and 2 of the 6
+    job.mesh.tp = 4;
+    EXPECT_THAT(problems(job, 4), IsEmpty());
+    job.mesh.tp = 12;
+    EXPECT_THAT(problems(job, 12), IsEmpty());
+    job.mesh.tp = 5;
+    EXPECT_THAT(problems(job, 5), ElementsAre(AllOf(HasSubstr("(model.kv_heads = 2)"), HasSubstr("4, 6"))));
+    job.mesh.tp = 4;
+    EXPECT_THAT(problems(job, 6), ElementsAre(AllOf(HasSubstr("does not divide the run's 6 ranks"), HasSubstr("3 or 6"),
+                                                    HasSubstr("--ranks 4 or 8"))));
+    job.mesh.dp = 2;
+    EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("mesh.dp: found 2 with mesh.tp = 4"),
+                                                    HasSubstr("accepted: 1, or 0"), HasSubstr("--ranks 8"))));
+}
+
+TEST(JobCheck, OptionsOfTensorParallelismNeedIt) {
+    Job job;
+    job.sequence_parallel = true;
+    job.tensor_parallel_chunks = 2;
+    EXPECT_THAT(problems(job, 1), ElementsAre(HasSubstr("sequence_parallel: found true"),
+                                              HasSubstr("tensor_parallel_chunks: found 2 with mesh.tp = 1")));
+    job = {};
+    job.sequence_parallel_inputs = SequenceInputs::kept;
+    EXPECT_THAT(problems(job, 1), ElementsAre(HasSubstr("without sequence_parallel")));
 }
 
 TEST(JobCheck, OneIsNoPlural) {

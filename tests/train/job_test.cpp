@@ -31,5 +31,15 @@ TEST(Job, DataParallelRanksFillWhatTheOtherAxesLeave) {
     EXPECT_EQ(data_parallel_ranks(job, 8), 5);  // as asked; job_check compares it with the ranks
 }
 
+TEST(Job, AMicrobatchTravelsInAtMostOneChunkASequence) {
+    Job job;
+    job.train.batch = 24;
+    job.train.microbatch = 3;
+    for (const auto& [asked, expected] : {std::pair{1, 1}, {2, 2}, {3, 3}, {4, 3}, {100, 3}}) {
+        job.tensor_parallel_chunks = asked;
+        EXPECT_EQ(communication_chunks(job, 2), expected);
+    }
+}
+
 }  // namespace
 }  // namespace cleave

@@ -22,7 +22,7 @@ using testing::IsEmpty;
 
 constexpr std::int64_t kTokens = 400;
 constexpr std::int64_t kCut = 200;  // the train part's size
-constexpr std::int64_t kContext = 12;
+constexpr std::int64_t kLabelContext = 12;
 
 class LabelsTest : public testing::Test {
   protected:
@@ -64,8 +64,8 @@ class LabelsTest : public testing::Test {
     void expect_row(const Samples& samples, std::size_t row, std::int64_t start, Part part, const Job::Data& d) const {
         const std::int64_t end = part == Part::train ? kCut : kTokens;
         std::int64_t first = start;
-        for (std::int64_t i = start; i < start + kContext; ++i) {
-            const std::size_t at = row * kContext + static_cast<std::size_t>(i - start);
+        for (std::int64_t i = start; i < start + kLabelContext; ++i) {
+            const std::size_t at = row * kLabelContext + static_cast<std::size_t>(i - start);
             if (begins_document(i)) first = i;
             const std::int64_t next = i + 1;
             const bool label = next < end && !(d.separate_documents && begins_document(next)) &&
@@ -93,27 +93,27 @@ TEST_F(LabelsTest, EveryRowHasItsLabelsAndDocuments) {
         for (bool mask : {false, true}) {
             const Job::Data d = data(documents, mask);
             const Dataset dataset = open(d);
-            const Sampler sampler(dataset, kContext, 7, documents);
+            const Sampler sampler(dataset, kLabelContext, 7, documents);
             Samples samples;
             for (Part part : {Part::train, Part::validation}) {
                 sampler.evaluation(part, 3, {0, 300}, samples);
                 for (std::size_t row = 0; row < 300; ++row)
-                    expect_row(samples, row, samples.tokens[row * kContext], part, d);
+                    expect_row(samples, row, samples.tokens[row * kLabelContext], part, d);
                 const std::int64_t begin = part == Part::train ? 0 : kCut;
                 sampler.cover(part, {0, sampler.cover_rows(part)}, samples);
                 for (std::int64_t row = 0; row < sampler.cover_rows(part); ++row)
-                    expect_row(samples, static_cast<std::size_t>(row), begin + row * kContext, part, d);
+                    expect_row(samples, static_cast<std::size_t>(row), begin + row * kLabelContext, part, d);
             }
             sampler.training(5, {0, 100}, samples);
             for (std::size_t row = 0; row < 100; ++row)
-                expect_row(samples, row, samples.tokens[row * kContext], Part::train, d);
+                expect_row(samples, row, samples.tokens[row * kLabelContext], Part::train, d);
         }
 }
 
 TEST_F(LabelsTest, DoNotDependOnTheLayout) {
     const Dataset dataset = open(data(true, true));
     Samples whole;
-    Sampler(dataset, kContext, 7, true).training(4, {0, 24}, whole);
+    Sampler(dataset, kLabelContext, 7, true).training(4, {0, 24}, whole);
     for (int dp : {2, 3, 4})
         for (std::int64_t accumulation : {1, 2}) {
             Samples joined;
@@ -121,7 +121,7 @@ TEST_F(LabelsTest, DoNotDependOnTheLayout) {
                 for (std::int64_t m = 0; m < accumulation; ++m) {
                     Samples own;
                     const RowRange rows = microbatch_rows(24, dp, rank, 24 / dp / accumulation, m);
-                    Sampler(dataset, kContext, 7, true).training(4, rows, own);
+                    Sampler(dataset, kLabelContext, 7, true).training(4, rows, own);
                     joined.labels.insert(joined.labels.end(), own.labels.begin(), own.labels.end());
                     joined.first_visible.insert(joined.first_visible.end(), own.first_visible.begin(),
                                                 own.first_visible.end());
@@ -161,7 +161,7 @@ TEST_F(LabelsTest, AWrongMaskIsRefused) {
 TEST_F(LabelsTest, APartWithoutLabelsIsRefused) {
     Job job;
     job.data = data(false, true);
-    job.model.context = kContext;
+    job.model.context = kLabelContext;
     job.model.vocabulary = kTokens;
     const auto problems = [&](const std::string& mask) {
         write_all(job.data.mask, mask);

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include <regex>
+#include "support/pattern.h"
 
 namespace cleave {
 namespace {
@@ -13,9 +13,12 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::size_t count(const std::string& text, const std::string& pattern) {
-    const std::regex regex(pattern);
-    return static_cast<std::size_t>(
-        std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+    return test::matches(text, pattern).size();
+}
+
+// What the plot shows as its title, which is the only text in bold.
+std::string shown_title(const std::string& svg) {
+    return test::matches(svg, "font-weight=\"600\"[^>]*>([^<]*)</text>").at(0)[1];
 }
 
 TEST(RoundTicks, CoverTheRangeInRoundSteps) {
@@ -49,12 +52,11 @@ TEST(LossPlot, PointsStayInsideThePicture) {
     for (int step = 0; step < 50000; ++step) metrics.push_back(Json{{"step", step}, {"loss", step % 977 * 0.37}});
     const std::string svg = loss_plot("long", metrics);
     EXPECT_LT(svg.size(), 20000u);  // thinned
-    const std::regex pair("([-0-9.]+),([-0-9.]+) ");
-    for (auto at = std::sregex_iterator(svg.begin(), svg.end(), pair); at != std::sregex_iterator(); ++at) {
-        EXPECT_GE(std::stod((*at)[1]), 64.0);
-        EXPECT_LE(std::stod((*at)[1]), 710.0);
-        EXPECT_GE(std::stod((*at)[2]), 64.0);
-        EXPECT_LE(std::stod((*at)[2]), 424.0);
+    for (const test::Groups& pair : test::matches(svg, "([-0-9.]+),([-0-9.]+) ")) {
+        EXPECT_GE(std::stod(pair[1]), 64.0);
+        EXPECT_LE(std::stod(pair[1]), 710.0);
+        EXPECT_GE(std::stod(pair[2]), 64.0);
+        EXPECT_LE(std::stod(pair[2]), 424.0);
     }
 }
 
@@ -80,18 +82,15 @@ TEST(LossPlot, ALongTitleIsShortenedInItsMiddleAndWholeInTheTooltip) {
     const std::string name = "the_beginning_" + std::string(120, 'W') + "_the_end";
     const std::string svg = loss_plot(name, {});
     EXPECT_THAT(svg, HasSubstr("<title>" + name + "</title>"));
-    std::smatch shown;
-    ASSERT_TRUE(std::regex_search(svg, shown, std::regex("font-weight=\"600\"[^>]*>([^<]*)</text>")));
-    EXPECT_THAT(shown[1].str(),
-                AllOf(testing::StartsWith("the_beginning_W"), HasSubstr("…"), testing::EndsWith("W_the_end")));
-    EXPECT_LE(shown[1].str().size(), 44u + 2);  // the dots are three bytes
+    const std::string shown = shown_title(svg);
+    EXPECT_THAT(shown, AllOf(testing::StartsWith("the_beginning_W"), HasSubstr("…"), testing::EndsWith("W_the_end")));
+    EXPECT_LE(shown.size(), 44u + 2);  // the dots are three bytes
     // Cut between characters, not bytes; wide ones count two.
     std::string wide;
     for (int i = 0; i < 60; ++i) wide += "海";
-    const std::string cut = loss_plot(wide, {});
-    ASSERT_TRUE(std::regex_search(cut, shown, std::regex("font-weight=\"600\"[^>]*>([^<]*)</text>")));
-    EXPECT_THAT(shown[1].str(), Not(HasSubstr("\uFFFD")));
-    EXPECT_LE(shown[1].str().size(), 22u * 3);
+    const std::string cut = shown_title(loss_plot(wide, {}));
+    EXPECT_THAT(cut, Not(HasSubstr("\uFFFD")));
+    EXPECT_LE(cut.size(), 22u * 3);
 }
 
 TEST(LossPlot, ATitleThatXmlCannotHoldIsReplaced) {

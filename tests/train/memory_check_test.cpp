@@ -1,4 +1,4 @@
-// Whether a run fits: at the very byte, and what the refusal says.
+// Whether a run fits: at the very byte, and what the memory_refusal says.
 #include "train/memory_check.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-Job small_job() {
+Job checked_job() {
     Job job;
     job.model.layers = 2;
     job.model.heads = 2;
@@ -22,41 +22,41 @@ Job small_job() {
     return job;
 }
 
-std::string refusal(const Job& job, int ranks, std::int64_t available) {
+std::string memory_refusal(const Job& job, int ranks, std::int64_t available) {
     const RankPlan plan = memory_plan(job, ranks, comm::TransportKind::inproc, 1);
     return user_error([&] { check_memory(job, ranks, plan, ranks, {available, "a test"}); });
 }
 
 TEST(MemoryCheck, TheRanksOfAMachineMustFitTogether) {
-    const Job job = small_job();
+    const Job job = checked_job();
     for (const int ranks : {1, 2, 4}) {
         const RankPlan plan = memory_plan(job, ranks, comm::TransportKind::inproc, 1);
         // Tokens and labels of the whole batch lie beside the arena, 4 bytes each.
         const std::int64_t all =
             ranks * (plan.extent_bytes + rank_overhead_bytes(ranks)) + job.train.batch * job.model.context * 8;
-        EXPECT_EQ(refusal(job, ranks, all), "") << ranks;
-        EXPECT_NE(refusal(job, ranks, all - ranks), "") << ranks;
+        EXPECT_EQ(memory_refusal(job, ranks, all), "") << ranks;
+        EXPECT_NE(memory_refusal(job, ranks, all - ranks), "") << ranks;
     }
 }
 
 TEST(MemoryCheck, TheRefusalNamesBytesByKindAndWhatToLower) {
-    EXPECT_THAT(refusal(small_job(), 2, 1 << 20),
+    EXPECT_THAT(memory_refusal(checked_job(), 2, 1 << 20),
                 AllOf(HasSubstr("on each of 2 ranks"), HasSubstr("parameters"), HasSubstr("activations"),
                       HasSubstr("samples"), HasSubstr("1.05 MB are available (a test)"),
                       HasSubstr("train.microbatch (now 512 sequences of 16 tokens"), HasSubstr("fewer ranks")));
-    Job large = small_job();
+    Job large = checked_job();
     large.train.batch = 1;
     large.model.width = 1024;
-    EXPECT_THAT(refusal(large, 1, 1 << 20), HasSubstr("a smaller model"));
+    EXPECT_THAT(memory_refusal(large, 1, 1 << 20), HasSubstr("a smaller model"));
     // Thousands of ranks on one machine hold more for each other than for the model.
-    Job thin = small_job();
+    Job thin = checked_job();
     thin.train.batch = 4096;
-    EXPECT_THAT(refusal(thin, 4096, 24'000'000'000),
+    EXPECT_THAT(memory_refusal(thin, 4096, 24'000'000'000),
                 AllOf(HasSubstr("the rank itself 3.76 GB"), HasSubstr("; fewer ranks.")));
-    Job many = small_job();
+    Job many = checked_job();
     many.train.batch = 1 << 24;
     many.train.microbatch = 1;
-    EXPECT_THAT(refusal(many, 1, 1 << 20), HasSubstr("lower train.batch (16777216)"));
+    EXPECT_THAT(memory_refusal(many, 1, 1 << 20), HasSubstr("lower train.batch (16777216)"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace cleave {
 namespace {
 
-constexpr std::int64_t kBatch = 4;
+constexpr std::int64_t kMeasuredBatch = 4;
 
 Job job_of(Family family, bool tied) {
     Job job;
@@ -24,7 +24,7 @@ Job job_of(Family family, bool tied) {
     job.model.context = 24;
     job.model.vocabulary = 50;
     job.model.tied_embeddings = tied;
-    job.train.batch = kBatch;
+    job.train.batch = kMeasuredBatch;
     return job;
 }
 
@@ -61,9 +61,9 @@ TEST(StepMeasure, CountsTheProductsOfEveryModelByItsTrace) {
         for (const bool tied : {true, false}) {
             const Job job = job_of(family, tied);
             const StepMeasurement m = measured(job);
-            const double expected = closed_formula(job.model, kBatch);
+            const double expected = closed_formula(job.model, kMeasuredBatch);
             EXPECT_NEAR(product_flops(m), expected, 1e-9 * expected);
-            EXPECT_EQ(m.tokens, kBatch * job.model.context);
+            EXPECT_EQ(m.tokens, kMeasuredBatch * job.model.context);
             // The kernels' own flops: the same products, and the scores that backward computes again.
             const double all = kernel_flops(m, "matmul") + kernel_flops(m, "attention") +
                                kernel_flops(m, "attention_backward") * 4 / 5;
@@ -75,10 +75,10 @@ TEST(StepMeasure, DividesTheBatchOverRanksAndMicrobatches) {
     Job job = job_of(Family::gpt2, true);
     job.train.microbatch = 1;
     const StepMeasurement m = measured(job, 2);
-    const double expected = closed_formula(job.model, kBatch / 2);  // of rank 0
+    const double expected = closed_formula(job.model, kMeasuredBatch / 2);  // of rank 0
     EXPECT_NEAR(product_flops(m), expected, 1e-9 * expected);
     EXPECT_EQ(m.ranks, 2);
-    EXPECT_EQ(m.tokens, kBatch * job.model.context);
+    EXPECT_EQ(m.tokens, kMeasuredBatch * job.model.context);
     EXPECT_GT(m.communication_seconds, 0);
 }
 
@@ -113,24 +113,25 @@ Event launch(const char* name, double begin, double end, std::vector<kernels::Pr
 
 TEST(StepTrace, AddsUpEventsAsMeansOverSteps) {
     const kernels::Gemm gemm{.m = 2, .n = 3, .k = 4};
-    const std::vector<Event> events{launch("matmul", 0, 1, {{gemm}}),
-                                    launch("add", 1, 3),
-                                    {EventType::wait, "all_reduce", "", 0, 0, 0, 3, 3.5},
-                                    launch("matmul", 4, 7, {{gemm}})};
+    std::vector<Event> events{launch("matmul", 0, 1, {{gemm}}),
+                              launch("add", 1, 3),
+                              {EventType::wait, "all_reduce", "", 0, 0, 0, 3, 3.5},
+                              launch("matmul", 4, 7, {{gemm}})};
+    events[1].moving = 0.25;  // of 3 to 4
     StepTrace trace;
     trace.add(events, 8);
     trace.add(events, 10);
     StepMeasurement m;
     trace.mean_into(m);
     EXPECT_EQ(m.traced_seconds, 9);
-    EXPECT_EQ(m.communication_seconds, 0.5);
+    EXPECT_EQ(m.communication_seconds, 0.75);
     ASSERT_EQ(m.kernels.size(), 2U);
     EXPECT_EQ(m.kernels[0].name, "matmul");
     EXPECT_EQ(m.kernels[0].launches, 2);
     EXPECT_EQ(m.kernels[0].seconds, 4);
     EXPECT_EQ(m.kernels[0].flops, 200);
     EXPECT_EQ(m.kernels[0].bytes, 20);
-    EXPECT_EQ(m.outside_seconds(), 9 - 0.5 - 4 - 2);
+    EXPECT_EQ(m.outside_seconds(), 9 - 0.75 - 4 - 2);
     ASSERT_EQ(m.products.size(), 1U);
     EXPECT_EQ(m.products[0].count, 2);
     EXPECT_EQ(m.products[0].step_seconds, 2);

@@ -14,7 +14,7 @@ namespace {
 
 const std::vector<double> kLogits{0.5, -1.0, 2.0, 2.0, -30.0};
 
-Job::Sample settings(double temperature, std::int64_t top_k, double top_p) {
+Job::Sample sample_settings(double temperature, std::int64_t top_k, double top_p) {
     Job::Sample settings;
     settings.temperature = temperature;
     settings.top_k = top_k;
@@ -23,7 +23,8 @@ Job::Sample settings(double temperature, std::int64_t top_k, double top_p) {
 }
 
 TEST(TokenSampler, TemperatureZeroTakesTheLargestOfEqualsTheFirst) {
-    for (double uniform : {0.0, 0.5, 0.999}) EXPECT_EQ(TokenSampler(settings(0, 0, 1)).draw(kLogits, uniform), 2);
+    for (double uniform : {0.0, 0.5, 0.999})
+        EXPECT_EQ(TokenSampler(sample_settings(0, 0, 1)).draw(kLogits, uniform), 2);
 }
 
 // Probabilities by the definitions: sort all, cut, normalise, cut, normalise.
@@ -69,16 +70,16 @@ TEST(TokenSampler, DrawsFromTheTopKAndTheNucleusOfThose) {
     for (double temperature : {1.0, 0.5, 3.0})
         for (std::int64_t top_k : {0, 2, 3, 5, 9})
             for (double top_p : {1.0, 0.999, 0.95, 0.8, 0.45, 0.3, 1e-9})
-                expect_distribution(kLogits, settings(temperature, top_k, top_p));
+                expect_distribution(kLogits, sample_settings(temperature, top_k, top_p));
 }
 
 // Logits 0 and -log 2: probabilities 2/3 and 1/3. The nucleus of exactly 2/3 is one token, of a little more both.
 TEST(TokenSampler, TheNucleusIsTheSmallestSetThatReachesP) {
     const std::vector<double> logits{-std::log(2.0), 0};
-    EXPECT_EQ(TokenSampler(settings(1, 0, 0.66)).draw(logits, 0.0), 1);
-    EXPECT_EQ(TokenSampler(settings(1, 0, 0.67)).draw(logits, 0.0), 0);
+    EXPECT_EQ(TokenSampler(sample_settings(1, 0, 0.66)).draw(logits, 0.0), 1);
+    EXPECT_EQ(TokenSampler(sample_settings(1, 0, 0.67)).draw(logits, 0.0), 0);
     // After top-k: of the two that stay, half of the probability is one of them.
-    EXPECT_EQ(TokenSampler(settings(1, 2, 0.5)).draw(std::vector<double>{1, 1, 1, 1}, 0.999), 0);
+    EXPECT_EQ(TokenSampler(sample_settings(1, 2, 0.5)).draw(std::vector<double>{1, 1, 1, 1}, 0.999), 0);
 }
 
 // More candidates than are sorted at first, a nucleus that reaches far into them.
@@ -87,7 +88,7 @@ TEST(TokenSampler, ManyTokens) {
     const RandomStream random(1, "logits");
     for (std::uint64_t v = 0; v < 700; ++v) logits.push_back(0.5 * random.normal(v));
     for (double top_p : {0.05, 0.3, 0.9, 0.9999})
-        for (std::int64_t top_k : {0, 300}) expect_distribution(logits, settings(1, top_k, top_p));
+        for (std::int64_t top_k : {0, 300}) expect_distribution(logits, sample_settings(1, top_k, top_p));
 }
 
 }  // namespace

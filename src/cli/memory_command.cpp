@@ -1,0 +1,190 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/model_job.h"
+#include "cli/ranks_option.h"
+#include "config/models.h"
+#include "train/dry_run_report.h"
+#include "train/saved_activations.h"
+
+namespace cleave::cli {
+namespace {
+
+constexpr std::size_t kShownTerms = 14;
+
+// What a number of activations is measured in: sequence x microbatch x width, of the whole, not of a rank's part.
+double unit_of(const Job& job, int dp) {
+    return static_cast<double>(job.model.context * microbatch_size(job, dp) * job.model.width);
+}
+
+// One way to hold a layer's activations.
+struct ActivationForm {
+    const char* name;
+    AttentionKind attention;
+    Recompute recompute;
+    bool tensor;
+    bool sequence;
+};
+constexpr ActivationForm kForms[] = {
+    {"none", AttentionKind::materialised, Recompute::none, false, false},
+    {"tensor", AttentionKind::materialised, Recompute::none, true, false},
+    {"tensor, sequence", AttentionKind::materialised, Recompute::none, true, true},
+    {"tensor, fused attention", AttentionKind::fused, Recompute::none, true, false},
+    {"tensor, sequence, fused attention", AttentionKind::fused, Recompute::none, true, true},
+    {"tensor, sequence, fused, recompute selective", AttentionKind::fused, Recompute::selective, true, true},
+    {"tensor, recompute full", AttentionKind::fused, Recompute::full, true, false},
+    {"tensor, sequence, recompute full", AttentionKind::fused, Recompute::full, true, true},
+};
+
+Job in_form(const Job& job, const ActivationForm& form) {
+    Job other = job;
+    other.model.attention = form.attention;
+    other.recompute = form.recompute;
+    if (!form.tensor) other.mesh.tp = 1;
+    other.sequence_parallel = form.sequence && other.mesh.tp > 1;
+    return other;
+}
+
+class MemoryCommand : public Command {
+  public:
+    std::string name() const override { return "memory"; }
+    std::string summary() const override { return "what a rank holds, term by term"; }
+    std::string examples() const override {
+        return "  cleave memory gpt2-124m --dp 8 --zero 1 --microbatch 4\n"
+               "  cleave memory gpt3-175b --tp 8 --sp on\n"
+               "  cleave memory my.toml --tp 2 --recompute selective\n"
+               "Counts what a training step takes on one rank: parameters, gradients, optimizer\n"
+               "state, and at its peak everything, from the same program that trains. Of a\n"
+               "layer's activations it names each tensor that is kept until backward, also in\n"
+               "units of s b h (sequence x microbatch x width), and compares the ways to hold\n"
+               "them. Nothing is allocated: any size will do.";
+    }
+    void declare(Options& options) override {
+        options.positional("MODEL", model_, "a model by name (models/), or a run file", true);
+        options.section("layout");
+        options.integer("--tp", tp_, 1, kMostRanks, "ranks of tensor parallelism");
+        options.integer("--dp", dp_, 1, kMostRanks, "ranks of data parallelism");
+        options.integer("--pp", pp_, 1, kMostRanks, "pipeline stages");
+        options.integer("--cp", cp_, 1, kMostRanks, "ranks of context parallelism");
+        options.integer("--zero", zero_, 0, 3, "ZeRO stage");
+        options.text("--sp", "on|off", sp_, "sequence parallelism");
+        options.text("--recompute", "none|selective|full", recompute_, "what backward computes again");
+        options.section("sizes");
+        options.integer("--seq", seq_, 1, 1 << 26, "tokens of a sequence (default: model.context)");
+        options.integer("--microbatch", microbatch_, 1, 1 << 24, "sequences in one pass of a rank (default: 1)");
+        options.text("--dtype", "bf16|f32|f64", dtype_, "of the computation (default: bf16 for a model by name)");
+        options.texts("--set", "KEY=VALUE", sets_, "change any other key; may be repeated");
+    }
+
+    int run() override {
+        const Job job = checked_job();
+        const int dp = data_parallel_ranks(job, ranks());
+        const RankPlan plan = memory_plan(job, ranks(), comm::TransportKind::inproc, 1);
+        const SavedActivations saved = saved_activations(job, ranks(), 1);
+        if (json)
+            fmt::print("{}\n", document(job, dp, plan, saved).dump(2));
+        else
+            print(job, dp, plan, saved);
+        return kExitOk;
+    }
+
+  private:
+    int ranks() const { return static_cast<int>(tp_ * dp_ * pp_ * cp_); }
+
+    Job checked_job() const {
+        std::vector<std::string> sets{fmt::format("mesh.tp={}", tp_), fmt::format("mesh.dp={}", dp_),
+                                      fmt::format("mesh.pp={}", pp_), fmt::format("mesh.cp={}", cp_),
+                                      fmt::format("zero.stage={}", zero_)};
+        if (sp_ != "on" && sp_ != "off") throw UserError("--sp: found '{}'; accepted: on, off", sp_);
+        sets.push_back(fmt::format("sequence_parallel={}", sp_ == "on"));
+        if (!recompute_.empty()) sets.push_back("recompute=" + recompute_);
+        if (seq_ != 0) sets.push_back(fmt::format("model.context={}", seq_));
+        sets.push_back(fmt::format("train.microbatch={}", microbatch_));
+        sets.push_back(fmt::format("train.batch={}", microbatch_ * dp_));
+        const bool named = std::any_of(model_files().begin(), model_files().end(),
+                                       [&](const ModelFile& file) { return file.name == model_; });
+        if (!dtype_.empty() || named) sets.push_back("train.dtype=" + (dtype_.empty() ? "bf16" : dtype_));
+        sets.insert(sets.end(), sets_.begin(), sets_.end());
+        return model_job(model_, sets, ranks(), kSomeVocabulary);
+    }
+
+    static void print_terms(const std::vector<SavedTerm>& terms, double unit) {
+        std::size_t shown = 0;
+        for (const SavedTerm& term : terms) {
+            if (++shown > kShownTerms) break;
+            fmt::print("    {:<34} {:>12} {:>12.4f} s b h\n", term.name, bytes_text(term.bytes),
+                       static_cast<double>(term.bytes) / unit);
+        }
+    }
+
+    void print(const Job& job, int dp, const RankPlan& plan, const SavedActivations& saved) const {
+        const double unit = unit_of(job, dp);
+        fmt::print("one rank of {} (tp {} x dp {}), {}, ZeRO stage {}, {} x {} tokens a pass\n", ranks(), tp_, dp_,
+                   cleave::name_of(job.train.dtype), zero_, microbatch_size(job, dp), job.model.context);
+        fmt::print("  {:<36} {:>12}   at the peak of a step\n", "memory", bytes_text(plan.peak_bytes));
+        for (int kind = 0; kind < kMemoryKinds; ++kind)
+            if (const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)]; bytes > 0)
+                fmt::print("    {:<34} {:>12}\n", cleave::name_of(static_cast<MemoryKind>(kind)), bytes_text(bytes));
+        const std::int64_t block = total_bytes(saved.block);
+        fmt::print("  {:<36} {:>12} {:>12.4f} s b h, x {} layers = {}\n", "a layer keeps until backward",
+                   bytes_text(block), static_cast<double>(block) / unit, job.model.layers,
+                   bytes_text(block * job.model.layers));
+        print_terms(saved.block, unit);
+        fmt::print("  {:<36} {:>12}\n", "beside the layers", bytes_text(total_bytes(saved.rest)));
+        fmt::print("a layer's activations in other forms (tp {})\n", job.mesh.tp);
+        for (const ActivationForm& form : kForms) {
+            const Job other = in_form(job, form);
+            if (form.tensor && job.mesh.tp == 1) continue;
+            const std::int64_t bytes = layer_bytes(other);
+            fmt::print("    {:<44} {:>12}  x {} = {}\n", form.name, bytes_text(bytes), job.model.layers,
+                       bytes_text(bytes * job.model.layers));
+        }
+    }
+
+    std::int64_t layer_bytes(const Job& job) const {
+        return total_bytes(saved_activations(job, job.mesh.tp * static_cast<int>(dp_), 1).block);
+    }
+
+    Json document(const Job& job, int dp, const RankPlan& plan, const SavedActivations& saved) const {
+        const double unit = unit_of(job, dp);
+        Json json{{"model", model_}, {"ranks", ranks()}, {"peak_bytes", to_json(plan.at_peak)}};
+        json.set("peak_total_bytes", total_of(plan.at_peak)).set("sbh", unit);
+        const auto terms = [&](const std::vector<SavedTerm>& list) {
+            Json rows = Json::array();
+            for (const SavedTerm& term : list)
+                rows.push(Json{{"name", term.name},
+                               {"bytes", term.bytes},
+                               {"tensors", term.count},
+                               {"sbh", static_cast<double>(term.bytes) / unit}});
+            return rows;
+        };
+        json.set("layer", terms(saved.block)).set("layer_bytes", total_bytes(saved.block));
+        json.set("layers", job.model.layers).set("rest", terms(saved.rest));
+        Json forms = Json::array();
+        for (const ActivationForm& form : kForms)
+            if (!form.tensor || job.mesh.tp > 1)
+                forms.push(Json{{"form", form.name}, {"layer_bytes", layer_bytes(in_form(job, form))}});
+        json.set("forms", std::move(forms));
+        return json;
+    }
+
+    std::string model_;
+    std::int64_t tp_ = 1, dp_ = 1, pp_ = 1, cp_ = 1;
+    std::int64_t zero_ = 0;
+    std::string sp_ = "off";
+    std::string recompute_;
+    std::int64_t seq_ = 0;
+    std::int64_t microbatch_ = 1;
+    std::string dtype_;
+    std::vector<std::string> sets_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_memory_command() {
+    return std::make_unique<MemoryCommand>();
+}
+
+}  // namespace cleave::cli

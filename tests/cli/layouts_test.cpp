@@ -1,0 +1,90 @@
+// Whole runs on layouts that cut layers and states, and the commands that prove, explain and count them.
+#include <gmock/gmock.h>
+
+#include "training.h"
+
+namespace cleave::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class SlowLayoutsTest : public SlowTrainingTest {
+  protected:
+    static Words cut(const Words& more = {}) {
+        Words words;
+        for (const char* set : {"mesh.tp=2", "sequence_parallel=true", "zero.stage=3"})
+            words.insert(words.end(), {"--set", set});
+        words.insert(words.end(), more.begin(), more.end());
+        return words;
+    }
+    Result cleave(const Words& words) {
+        Words all{CLEAVE_PROGRAM};
+        all.insert(all.end(), words.begin(), words.end());
+        return run(all);
+    }
+    static Json json_of(const Result& result) {
+        EXPECT_EQ(result.exit_code, 0) << result.err;
+        return Json::parse(result.out, "standard output");
+    }
+};
+
+TEST_F(SlowLayoutsTest, AnInterruptedRunEndsWithTheBitsOfAnUnbrokenOne) {
+    ASSERT_EQ(run(train("whole", cut(), "4")).exit_code, 0);
+    ASSERT_EQ(interrupt("stopped", train("stopped", cut(), "4"), 25, SIGINT).exit_code, 130);
+    const Result resumed = run(train("stopped", cut({"--resume"}), "4"));
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, Not(HasSubstr("will not equal an unbroken one")));
+    expect_same_bits("whole", "stopped");
+}
+
+TEST_F(SlowLayoutsTest, ACheckpointGoesOnOnAnyOtherLayout) {
+    ASSERT_EQ(run(train("run", cut({"--set", "train.steps=20"}), "4")).exit_code, 0);
+    const Result resumed = run(train("run", {"--resume", "--set", "train.steps=30"}, "1"));
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, AllOf(HasSubstr("resumes after step 20"), HasSubstr("tensor_parallel was 2, is 1")));
+}
+
+TEST_F(SlowLayoutsTest, IllegalLayoutsAreRefusedAllAtOnce) {
+    const Result result = run(train("run",
+                                    {"--set", "mesh.tp=3", "--set", "zero.group=7", "--set", "zero.stage=1", "--set",
+                                     "mesh.pp=2", "--set", "train.batch=7"},
+                                    "6"));
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("mesh.tp: found 3"), HasSubstr("nearest that can: 2"), HasSubstr("mesh.pp: found 2"),
+                      HasSubstr("zero.group: found 7"), HasSubstr("train.batch: found 7")));
+    const Result alone = run(train("run", {"--set", "sequence_parallel=true"}));
+    EXPECT_EQ(alone.exit_code, 2);
+    EXPECT_THAT(alone.err, HasSubstr("sequence_parallel: found true with mesh.tp = 1"));
+}
+
+TEST_F(SlowLayoutsTest, VerifyProvesALayout) {
+    const Result text = cleave({"verify", "runs/tiny.toml", "--ranks", "4", "--set", "mesh.tp=2", "--steps", "2"});
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("equal: 4 ranks train this model as one rank does"));
+    const Json json =
+        json_of(cleave({"verify", "gpt3-175b", "--ranks", "2", "--set", "zero.stage=2", "--set", "train.batch=2",
+                        "--shrink", "always", "--dtype", "bf16", "--steps", "1", "--json"}));
+    EXPECT_TRUE(*json.find("equal")->boolean());
+    EXPECT_THAT(*json.find("shrunk")->string(), HasSubstr("model.layers 96 -> 2"));
+    const Result refused = cleave({"verify", "runs/tiny.toml", "--ranks", "4", "--set", "mesh.tp=4"});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("mesh.tp: found 4, over which model.heads = 2 cannot be cut evenly"));
+}
+
+TEST_F(SlowLayoutsTest, ExplainAndMemoryAreDocuments) {
+    const Json explained = json_of(cleave({"explain", "gpt2-124m", "--ranks", "8", "--set", "mesh.tp=4", "--set",
+                                           "train.batch=2", "--rank", "5", "--json"}));
+    EXPECT_EQ(explained.find("coordinates")->items()->size(), 8U);
+    EXPECT_NE(explained.find("bytes_sent")->find("all_reduce"), nullptr);
+    const Json counted = json_of(cleave({"memory", "llama3-405b", "--tp", "8", "--sp", "on", "--zero", "3", "--dp",
+                                         "16", "--recompute", "full", "--json"}));
+    EXPECT_GT(*counted.find("peak_total_bytes")->integer(), 0);
+    EXPECT_EQ(cleave({"explain", "gpt2-124m", "--rank", "1"}).exit_code, 2);
+    EXPECT_THAT(cleave({"memory", "gpt2-124m", "--tp", "5"}).err, HasSubstr("nearest that can: 4, 6"));
+}
+
+}  // namespace
+}  // namespace cleave::test
