@@ -135,16 +135,16 @@ class ExplainCommand : public Command {
     std::string summary() const override { return "what each layer does and sends"; }
     std::string examples() const override {
         return "  cleave explain my.toml --ranks 4\n"
-               "  cleave explain gpt2-124m --ranks 8 --set mesh.tp=4 --set sequence_parallel=true\n"
+               "  cleave explain gpt2-124m --ranks 8 --set mesh.tp=4\n"
                "  cleave explain gpt2-124m --ranks 8 --set zero.stage=3\n"
-               "Prints each rank's coordinates, how every parameter is placed, and for every part\n"
-               "of the model, forward and backward, its kernels with the placement of what they\n"
-               "make and its changes of placement with collective and bytes. It is the trace of\n"
-               "the step itself, run without storage.";
+               "Prints each rank's coordinates, how every parameter is placed, and for every\n"
+               "part of the model, forward and backward, its kernels with the placement of what\n"
+               "they make and its changes of placement with collective and bytes. It is the\n"
+               "trace of the step itself, run without storage.";
     }
     void declare(Options& options) override {
         options.positional("RUN.toml", model_, "a run file, or a model by name", false);
-        options.integer("--ranks", ranks_, 1, kMostRanks, "ranks of the layout (default: 1)");
+        options.integer("--ranks", ranks_, 1, kMostThreads, "ranks of the layout (default: 1)");
         options.integer("--rank", rank_, 0, kMostRanks, "which of them is explained (default: 0)");
         options.texts("--set", "KEY=VALUE", sets_, "change a key of the run file; may be repeated");
         options.flag("--support", support_, "instead: which layer can be cut along which axis, and how");

@@ -73,16 +73,17 @@ class MemoryCommand : public Command {
         options.text("--recompute", "none|selective|full", recompute_, "what backward computes again");
         options.section("sizes");
         options.integer("--seq", seq_, 1, 1 << 26, "tokens of a sequence (default: model.context)");
-        options.integer("--microbatch", microbatch_, 1, 1 << 24, "sequences in one pass of a rank (default: 1)");
+        options.integer("--microbatch", microbatch_, 1, 1 << 24,
+                        "sequences in one pass of a rank (a model by name: 1)");
         options.text("--dtype", "bf16|f32|f64", dtype_, "of the computation (default: bf16 for a model by name)");
         options.texts("--set", "KEY=VALUE", sets_, "change any other key; may be repeated");
     }
 
     int run() override {
         const Job job = checked_job();
-        const int dp = data_parallel_ranks(job, ranks());
-        const RankPlan plan = memory_plan(job, ranks(), comm::TransportKind::inproc, 1);
-        const SavedActivations saved = saved_activations(job, ranks(), 1);
+        const int dp = data_parallel_ranks(job, ranks_);
+        const RankPlan plan = memory_plan(job, ranks_, comm::TransportKind::inproc, 1);
+        const SavedActivations saved = saved_activations(job, ranks_, 1);
         if (json)
             fmt::print("{}\n", document(job, dp, plan, saved).dump(2));
         else
@@ -91,23 +92,37 @@ class MemoryCommand : public Command {
     }
 
   private:
-    int ranks() const { return static_cast<int>(tp_ * dp_ * pp_ * cp_); }
-
-    Job checked_job() const {
-        std::vector<std::string> sets{fmt::format("mesh.tp={}", tp_), fmt::format("mesh.dp={}", dp_),
-                                      fmt::format("mesh.pp={}", pp_), fmt::format("mesh.cp={}", cp_),
-                                      fmt::format("zero.stage={}", zero_)};
-        if (sp_ != "on" && sp_ != "off") throw UserError("--sp: found '{}'; accepted: on, off", sp_);
-        sets.push_back(fmt::format("sequence_parallel={}", sp_ == "on"));
-        if (!recompute_.empty()) sets.push_back("recompute=" + recompute_);
-        if (seq_ != 0) sets.push_back(fmt::format("model.context={}", seq_));
-        sets.push_back(fmt::format("train.microbatch={}", microbatch_));
-        sets.push_back(fmt::format("train.batch={}", microbatch_ * dp_));
+    // The file's layout and batch but for what an option says. A model by name has one sequence a rank.
+    Job checked_job() {
         const bool named = std::any_of(model_files().begin(), model_files().end(),
                                        [&](const ModelFile& file) { return file.name == model_; });
+        std::vector<std::string> sets;
+        const auto set = [&](const char* key, std::int64_t value, std::int64_t unset) {
+            if (value != unset) sets.push_back(fmt::format("{}={}", key, value));
+        };
+        set("mesh.tp", tp_, 0);
+        set("mesh.dp", dp_, 0);
+        set("mesh.pp", pp_, 0);
+        set("mesh.cp", cp_, 0);
+        set("zero.stage", zero_, -1);
+        set("model.context", seq_, 0);
+        set("train.microbatch", microbatch_, 0);
+        if (!sp_.empty() && sp_ != "on" && sp_ != "off") throw UserError("--sp: found '{}'; accepted: on, off", sp_);
+        if (!sp_.empty()) sets.push_back(fmt::format("sequence_parallel={}", sp_ == "on"));
+        if (!recompute_.empty()) sets.push_back("recompute=" + recompute_);
         if (!dtype_.empty() || named) sets.push_back("train.dtype=" + (dtype_.empty() ? "bf16" : dtype_));
         sets.insert(sets.end(), sets_.begin(), sets_.end());
-        return model_job(model_, sets, ranks(), kSomeVocabulary);
+        const Job::Mesh mesh = read_model_or_run_file(model_, sets).job.mesh;
+        const std::int64_t dp = std::max(1, mesh.dp);
+        const std::int64_t ranks = std::int64_t{mesh.pp} * dp * mesh.cp * mesh.tp;
+        if (ranks > kMostRanks)
+            throw UserError("--tp, --dp: found {} ranks in all; accepted: at most {}", ranks, kMostRanks);
+        ranks_ = static_cast<int>(ranks);
+        const bool has_batch = std::any_of(sets_.begin(), sets_.end(),
+                                           [](const std::string& word) { return word.starts_with("train.batch="); });
+        if (!has_batch && (named || microbatch_ != 0))
+            sets.push_back(fmt::format("train.batch={}", dp * std::max<std::int64_t>(1, microbatch_)));
+        return model_job(model_, sets, ranks_, kSomeVocabulary);
     }
 
     static void print_terms(const std::vector<SavedTerm>& terms, double unit) {
@@ -121,9 +136,9 @@ class MemoryCommand : public Command {
 
     void print(const Job& job, int dp, const RankPlan& plan, const SavedActivations& saved) const {
         const double unit = unit_of(job, dp);
-        fmt::print("one rank of {} (tp {} x dp {}), {}, ZeRO stage {}, {} x {} tokens a pass\n", ranks(), tp_, dp_,
-                   cleave::name_of(job.train.dtype), zero_, microbatch_size(job, dp), job.model.context);
-        fmt::print("  {:<36} {:>12}   at the peak of a step\n", "memory", bytes_text(plan.peak_bytes));
+        fmt::print("one rank of {} (tp {} x dp {}), {}, ZeRO stage {}, {} x {} tokens a pass\n", ranks_, job.mesh.tp,
+                   dp, cleave::name_of(job.train.dtype), job.zero.stage, microbatch_size(job, dp), job.model.context);
+        fmt::print("  {:<36} {:>12}   at the peak of a run\n", "memory", bytes_text(plan.peak_bytes));
         for (int kind = 0; kind < kMemoryKinds; ++kind)
             if (const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)]; bytes > 0)
                 fmt::print("    {:<34} {:>12}\n", cleave::name_of(static_cast<MemoryKind>(kind)), bytes_text(bytes));
@@ -144,12 +159,12 @@ class MemoryCommand : public Command {
     }
 
     std::int64_t layer_bytes(const Job& job) const {
-        return total_bytes(saved_activations(job, job.mesh.tp * static_cast<int>(dp_), 1).block);
+        return total_bytes(saved_activations(job, job.mesh.tp * std::max(1, job.mesh.dp), 1).block);
     }
 
     Json document(const Job& job, int dp, const RankPlan& plan, const SavedActivations& saved) const {
         const double unit = unit_of(job, dp);
-        Json json{{"model", model_}, {"ranks", ranks()}, {"peak_bytes", to_json(plan.at_peak)}};
+        Json json{{"model", model_}, {"ranks", ranks_}, {"peak_bytes", to_json(plan.at_peak)}};
         json.set("peak_total_bytes", total_of(plan.at_peak)).set("sbh", unit);
         const auto terms = [&](const std::vector<SavedTerm>& list) {
             Json rows = Json::array();
@@ -171,12 +186,13 @@ class MemoryCommand : public Command {
     }
 
     std::string model_;
-    std::int64_t tp_ = 1, dp_ = 1, pp_ = 1, cp_ = 1;
-    std::int64_t zero_ = 0;
-    std::string sp_ = "off";
+    std::int64_t tp_ = 0, dp_ = 0, pp_ = 0, cp_ = 0;  // 0: the file's
+    std::int64_t zero_ = -1;                          // -1: the file's
+    std::string sp_;
     std::string recompute_;
     std::int64_t seq_ = 0;
-    std::int64_t microbatch_ = 1;
+    int ranks_ = 1;
+    std::int64_t microbatch_ = 0;
     std::string dtype_;
     std::vector<std::string> sets_;
 };

@@ -8,6 +8,7 @@
 #include "cli/dtype_option.h"
 #include "cli/model_job.h"
 #include "cli/ranks_option.h"
+#include "train/dry_run_report.h"
 #include "train/memory_check.h"
 #include "train/shrink.h"
 #include "train/verify.h"
@@ -73,7 +74,11 @@ void print_report(const VerifyReport& r, int ranks) {
     if (r.equal())
         fmt::print("\nequal: {} ranks train this model as one rank does\n", ranks);
     else
-        fmt::print("\nDIFFERS: the first that does is {}\n", r.first_difference);
+        fmt::print(
+            "\nDIFFERS: the first that does is {}\nIf it grows with the steps alone, the job may amplify roundings: "
+            "--steps 1 compares "
+            "the first.\n",
+            r.first_difference);
 }
 
 class VerifyCommand : public Command {
@@ -125,9 +130,15 @@ class VerifyCommand : public Command {
   private:
     Job chosen(const Job& job, int ranks) const {
         if (shrink_ == "always") return shrunk(job, ranks);
-        if (shrink_ == "never") return job;
         const AvailableMemory available = available_memory();
-        return available.bytes != 0 && bytes_on_one_rank(job) > available.bytes ? shrunk(job, ranks) : job;
+        const std::int64_t bytes = bytes_on_one_rank(job);
+        if (available.bytes == 0 || bytes <= available.bytes) return job;
+        if (shrink_ == "never")
+            throw UserError(
+                "--shrink: found never, but one rank in f64 takes {}, and {} are available ({}); accepted: "
+                "auto, a smaller model of the same layout",
+                bytes_text(bytes), bytes_text(available.bytes), available.limit);
+        return shrunk(job, ranks);
     }
 
     std::string model_;

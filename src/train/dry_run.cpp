@@ -26,6 +26,14 @@ void check_tokens(const Job& job, int dp) {
             rows, job.model.context, kMost, kMost / job.model.context);
 }
 
+// What a checkpoint takes: a bucket whole at a time, and a parameter of it.
+void save_dry(Transformer& model, const TrainStep& step) {
+    const auto nothing = [](const Parameter&, const Tensor&) {};
+    const ParameterBuckets& buckets = model.store().buckets();
+    buckets.visit(model.store().masters(), nothing);
+    for (const Optimizer::State& state : step.optimizer().states()) buckets.visit(state.flats, nothing);
+}
+
 // One rank's step of so many microbatches.
 RankPlan plan_of(const Job& job, const Mesh& mesh, int rank, comm::TransportKind transport, int team,
                  std::int64_t microbatches, bool traced) {
@@ -33,9 +41,11 @@ RankPlan plan_of(const Job& job, const Mesh& mesh, int rank, comm::TransportKind
     VirtualEngine engine(mesh, rank, transport, team);
     Transformer model(engine, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job));
     TrainStep step(engine, model, job);
-    engine.reset_peaks();
+    model.initialize(static_cast<std::uint64_t>(job.train.seed));
     if (traced) engine.trace().start();
     step.run(counted_microbatches(job, mesh.size(mesh.axis("dp")), microbatches), 1, job.train.lr);
+    engine.trace().stop();
+    save_dry(model, step);
     RankPlan plan;
     plan.rank = rank;
     plan.coordinates = mesh.coordinates(rank);

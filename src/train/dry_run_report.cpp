@@ -24,7 +24,7 @@ bool alike(const RankPlan& a, const RankPlan& b) {
 }
 
 std::string plan_text(const RankPlan& plan) {
-    std::string text = fmt::format("  memory at the peak of a step   {:>12}  ({} bytes)\n", bytes_text(plan.peak_bytes),
+    std::string text = fmt::format("  memory at the peak of a run    {:>12}  ({} bytes)\n", bytes_text(plan.peak_bytes),
                                    plan.peak_bytes);
     for (int kind = 0; kind < kMemoryKinds; ++kind) {
         const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)];

@@ -31,7 +31,8 @@ Optimizer::Optimizer(ParameterStore& store, const Job& job)
                 store.buckets().alloc(i, state.name, master.layout(), master.dtype(), MemoryKind::optimizer));
         partials_.push_back(engine_.alloc(fmt::format("norm partials {}", i), {bucket.blocks}, master.layout(),
                                           DType::f64, MemoryKind::optimizer));
-        host_partials_.emplace_back(static_cast<std::size_t>(bucket.blocks));
+        // The virtual engine has nothing to read: a plan takes no memory in proportion to the model.
+        host_partials_.emplace_back(engine_.is_virtual() ? 0 : static_cast<std::size_t>(bucket.blocks));
         if (!train_.count_underflow) continue;
         // A count over a shard is a term of the sum over all shards.
         counts_.push_back(engine_.alloc(fmt::format("update counts {}", i), {kernels::kUpdateCounts},
@@ -54,6 +55,7 @@ double Optimizer::norm(const GradientBuckets& gradients) {
         gathering_[i] = engine_.start_transition(partials_[i], buckets.all()[i].whole);
     }
     for (std::size_t i = 0; i < buckets.count(); ++i) whole_partials(i);
+    if (engine_.is_virtual()) return 0;
     double total = 0;
     for (const Parameter* parameter : buckets.parameters()) {
         const Bucket::Slot& slot = buckets.slot_of(*parameter);

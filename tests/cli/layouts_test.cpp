@@ -74,6 +74,24 @@ TEST_F(SlowLayoutsTest, VerifyProvesALayout) {
     EXPECT_THAT(refused.err, HasSubstr("mesh.tp: found 4, over which model.heads = 2 cannot be cut evenly"));
 }
 
+// Also where the peak is a checkpoint's, for which a rank gathers what is cut; and `memory` counts a run file's layout.
+TEST_F(SlowLayoutsTest, ThePlanIsWhatTheRunTakes) {
+    Words layout;
+    for (const char* set : {"mesh.tp=2", "model.width=256", "model.context=8", "train.steps=6", "train.warmup_steps=1",
+                            "train.microbatch=4"})
+        layout.insert(layout.end(), {"--set", set});
+    Words json = layout;
+    json.push_back("--json");
+    const Json real = json_of(run(train("run", json)));
+    json.push_back("--dry-run");
+    const Json dry = json_of(run(train("dry", json)));
+    const Json& rank = dry.find("ranks")->items()->front();
+    EXPECT_EQ(real.find("peak_bytes")->dump(), rank.find("peak_bytes")->dump());
+    Words counted{"memory", "runs/tiny.toml", "--json"};
+    counted.insert(counted.end(), layout.begin(), layout.end());
+    EXPECT_EQ(json_of(cleave(counted)).find("peak_total_bytes")->dump(), rank.find("peak_total_bytes")->dump());
+}
+
 TEST_F(SlowLayoutsTest, ExplainAndMemoryAreDocuments) {
     const Json explained = json_of(cleave({"explain", "gpt2-124m", "--ranks", "8", "--set", "mesh.tp=4", "--set",
                                            "train.batch=2", "--rank", "5", "--json"}));
