@@ -71,8 +71,7 @@ std::vector<AttentionCase> attention_cases(bool large) {
                 {" window", true, 5, 6, 4, 4, 4, 2},
                 {" documents", true, 5, 5, 4, 4, 4, 0, 3},
                 {" documents, window, keys before", true, 4, 6, 4, 4, 2, 2, 3},
-                {" in groups", true, 5, 5, 12, 3, 4, 0, 0, 0, true},
-                {" in groups, documents, dropout", true, 5, 5, 16, 4, 4, 0, 3, 0.25, true}};
+                {" in groups", true, 5, 5, 12, 3, 4, 0, 0, 0, true}};
     return {{" causal", true, 75, 75, 6, 2, 24},
             {" full", false, 37, 90, 2, 2, 17},
             {" causal, keys before", true, 3, 70, 2, 1, 16},
@@ -88,6 +87,7 @@ std::vector<AttentionCase> attention_cases(bool large) {
             {" documents", true, 200, 200, 4, 2, 24, 0, 77},
             {" dropout", true, 40, 90, 2, 1, 24, 0, 0, 0.25},
             {" in groups, dropout", true, 40, 40, 6, 2, 24, 0, 0, 0.25, true},
+            {" in groups, documents, dropout", true, 70, 70, 8, 2, 16, 0, 30, 0.25, true},
             {" documents, long", true, 600, 600, 1, 1, 4, 0, 140},
             {" documents, window, keys before", true, 130, 190, 2, 1, 33, 50, 66}};
 }
