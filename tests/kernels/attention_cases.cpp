@@ -31,6 +31,13 @@ struct AttentionCase {
     double dropout = 0;
     bool grouped = false;  // q[b t g h/g d]
 
+    // One of each kind is enough for the attention with its probabilities in memory.
+    bool materialised() const {
+        const bool chosen = grouped || name == " causal, grouped" || name == " window" || name == " full" ||
+                            (document > 0 && window == 0 && t < 10);
+        return dropout == 0 && chosen;
+    }
+
     AttentionForm form() const {
         AttentionForm form{.scale = 1 / std::sqrt(static_cast<double>(d)),
                            .causal = causal,
@@ -217,7 +224,7 @@ void add_attention(std::vector<Case>& cases, bool large) {
             },
             32));
         cases.back().bf16_roundings = 1;
-        if (c.dropout == 0 && c.t * c.s < 10000) add_materialised(cases, c, b);
+        if (c.materialised()) add_materialised(cases, c, b);
     }
 }
 
@@ -228,7 +235,7 @@ void add_attention_pairs(std::vector<Pair>& pairs, const std::vector<Case>& case
         std::vector<Source> inputs{{Source::gradient, 0}, input(0), input(1), input(2), output(0), output(1)};
         if (c.document > 0) inputs.push_back(input(3));
         pairs.push_back({named(cases, "attention" + c.name), {back(AttentionBackward(c.form()), inputs, {0, 1, 2})}});
-        if (c.dropout > 0) continue;
+        if (!c.materialised()) continue;
         pairs.push_back({named(cases, "attention_probabilities" + c.name),
                          {back(AttentionProbabilitiesBackward(c.form()),
                                {{Source::gradient, 0}, output(0), input(0), input(1)}, {0, 1})}});
