@@ -21,7 +21,8 @@ enum class WeightForm : std::uint8_t { in_out, out_in };
 class Arriving {
   public:
     struct State;
-    Arriving(Tensor value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+    // NOLINTNEXTLINE(google-explicit-constructor): callers pass tensors
+    Arriving(Tensor value) : value_(std::move(value)) {}
     Arriving(Tensor value, std::shared_ptr<State> state) : value_(std::move(value)), state_(std::move(state)) {}
     Tensor whole() const;  // when all has come
 

@@ -56,6 +56,7 @@ TEST(SlowLayoutMatrix, ASliceEqualsOneRank) {
         for (std::size_t f = l % 29; f < features.size(); f += 29) expect_equal(layouts[l], features[f]);
 }
 
+// Minutes: `make parity` runs it, and the slice above stands for it in every other run.
 TEST(LayoutMatrix, DISABLED_Whole) {
     const auto features = test::all_features();
     std::size_t done = 0;
