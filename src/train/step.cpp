@@ -152,6 +152,7 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
                 else
                     result.underflow = optimizer_.underflow();
                 break;
+            default: CLEAVE_CHECK(false, "an action of pipelines in a single stage");
         }
     }
     return result;
