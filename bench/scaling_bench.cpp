@@ -70,7 +70,7 @@ void measure(const Job& job, const Case& c, Measured& to) {
     launch.transport = comm::TransportKind::inproc;
     comm::run_ranks(launch, [&](comm::Communicator& world) {
         CpuEngine engine(mesh, world, team);
-        Transformer model(engine, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job));
+        Transformer model = model_of(job, engine);
         model.initialize(1);
         TrainStep step(engine, model, job);
         const AxisId axis = mesh.axis("dp");

@@ -79,6 +79,16 @@ void CpuEngine::complete(const Exchange& exchange, const std::shared_ptr<void>& 
     unpack(exchange, mesh(), rank());
 }
 
+std::shared_ptr<void> CpuEngine::start_message(const Tensor& tensor, bool sends, int rank, int tag) {
+    const kernels::View& view = tensor.view();
+    return std::make_shared<comm::Handle>(sends ? world_.isend(view.data, view.elements(), view.dtype, rank, tag)
+                                                : world_.irecv(view.data, view.elements(), view.dtype, rank, tag));
+}
+
+void CpuEngine::complete_message(const std::shared_ptr<void>& token) {
+    static_cast<comm::Handle*>(token.get())->wait();
+}
+
 void CpuEngine::reset_peaks() {
     arena_.reset_peak();
     ledger().reset_peak();

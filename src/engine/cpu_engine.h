@@ -35,6 +35,8 @@ class CpuEngine final : public Engine {
     void run_local(const Exchange& exchange) override;
     std::shared_ptr<void> start(const Exchange& exchange) override;
     void complete(const Exchange& exchange, const std::shared_ptr<void>& token) override;
+    std::shared_ptr<void> start_message(const Tensor& tensor, bool sends, int rank, int tag) override;
+    void complete_message(const std::shared_ptr<void>& token) override;
     void copy_in(const Tensor& tensor, std::span<const std::byte> bytes) override;
 
     comm::Communicator& group(const std::vector<AxisId>& axes);

@@ -3,6 +3,7 @@
 //     alloc        a tensor with storage, freed with its last copy
 //     launch       a kernel; its placement rule is checked here, in one place, for every launch
 //     transition   a tensor from one layout to another (placement/transition.h), now or asynchronously
+//     send         a rank's piece to the rank at another coordinate of an axis, and receive, its dual
 //     read, write  a scalar to the host that steers it; host data into a tensor
 //     mark         a named point in the trace
 //
@@ -34,8 +35,9 @@ struct OutputSpec {
     MemoryKind kind = MemoryKind::activations;
 };
 
-// A transition in flight. finish() must be called once, on the engine that started it.
+// A transition or a message in flight. finish() must be called once, on the engine that started it.
 class PendingTransition;
+class PendingMessage;
 
 class Engine {
   public:
@@ -90,6 +92,19 @@ class Engine {
     std::shared_ptr<PendingTransition> start_transition_into(const Tensor& tensor, const Tensor& output);
     Tensor finish(const std::shared_ptr<PendingTransition>& pending);
 
+    // Messages between two ranks that differ in their coordinate along `axis` alone: this rank's piece of `tensor` to
+    // the one at `coordinate`, or from it into `tensor`. Both give the same shape, dtype and layout; messages of two
+    // ranks are matched by `tag`, in the order of issue. A send is complete when it has been received.
+    struct Peer {
+        AxisId axis;
+        int coordinate;
+        int tag;
+    };
+    std::shared_ptr<PendingMessage> start_send(const Tensor& tensor, const Peer& to);
+    std::shared_ptr<PendingMessage> start_receive(const Tensor& tensor, const Peer& from);
+    // The tensor that was sent, or that is filled now.
+    Tensor finish(const std::shared_ptr<PendingMessage>& pending);
+
     // The scalar's value; `stated` on the virtual engine.
     virtual double read(const Tensor& scalar, double stated) = 0;
     // This rank's piece of `tensor` from host memory of the same dtype and size, and back.
@@ -111,6 +126,8 @@ class Engine {
     // Starts the communication; complete() ends it. The token is whatever the engine needs in between.
     virtual std::shared_ptr<void> start(const Exchange& exchange) = 0;
     virtual void complete(const Exchange& exchange, const std::shared_ptr<void>& token) = 0;
+    virtual std::shared_ptr<void> start_message(const Tensor& tensor, bool sends, int rank, int tag) = 0;
+    virtual void complete_message(const std::shared_ptr<void>& token) = 0;
     virtual void copy_in(const Tensor& tensor, std::span<const std::byte> bytes) = 0;
 
     std::shared_ptr<Storage> acquire_storage(std::int64_t bytes, MemoryKind kind);
@@ -125,6 +142,7 @@ class Engine {
     void record_local(const Exchange& exchange, double begin, const std::string& placement);
     std::shared_ptr<PendingTransition> start_exchange(const Tensor& tensor, const Layout& to,
                                                       const Tensor& output = {});
+    std::shared_ptr<PendingMessage> start_message(const Tensor& tensor, bool sends, const Peer& peer);
     // The view of this rank's piece, without its place in memory.
     kernels::View local_view(const Shape& shape, const Layout& layout, DType dtype) const;
     void launch_checked(const kernels::Kernel& kernel, std::span<const Tensor> inputs, std::span<const Tensor> outputs);
@@ -145,6 +163,19 @@ class PendingTransition {
   private:
     friend class Engine;
     Exchange exchange_;
+    std::shared_ptr<void> token_;
+    std::int64_t number_;
+};
+
+class PendingMessage {
+  public:
+    PendingMessage(Tensor tensor, bool sends, std::shared_ptr<void> token, std::int64_t number)
+        : tensor_(std::move(tensor)), sends_(sends), token_(std::move(token)), number_(number) {}
+
+  private:
+    friend class Engine;
+    Tensor tensor_;
+    bool sends_;
     std::shared_ptr<void> token_;
     std::int64_t number_;
 };

@@ -247,7 +247,8 @@ Tensor transition(Tape& tape, const Tensor& x, const Layout& to) {
 Tensor transition_again(Tape& tape, const Tensor& x, const Layout& to) {
     Tensor y = transition(tape, x, to);
     if (!tape.recording() || y.storage() == x.storage()) return y;
-    tape.remake(y, [&engine = tape.engine(), saved = tape.save(x), to] { return engine.transition(saved.get(), to); });
+    const Tape::Saved saved = tape.save(x);
+    tape.communicate_again(y, saved, [&engine = tape.engine(), saved, to] { return engine.transition(saved.get(), to); });
     return y;
 }
 

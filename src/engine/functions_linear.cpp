@@ -88,7 +88,7 @@ struct WeightProducts {
 
     // The weight halves. `x` is what the product has read.
     void record_uses(const Tape::Saved& x, int outer_dims, const Tensor& dy) const {
-        tape.use(weight, [&engine = engine, &weight = weight, in_out = in_out, outer_dims, x, dy] {
+        tape.use(weight, x, [&engine = engine, &weight = weight, in_out = in_out, outer_dims, x, dy] {
             MatMul product{MatMul::Form::tn, outer_dims};
             product.accumulate = true;
             if (in_out)
@@ -147,7 +147,8 @@ void start_gradient(const WeightProducts& products, const Input& input, const Te
 
 // y, which is x in another layout, comes again from what is saved of x.
 void remake_in_chunks(Tape& tape, const Tensor& x, const Tensor& y, int chunks) {
-    tape.remake(y, [&engine = tape.engine(), saved = tape.save(x), to = y.layout(), chunks] {
+    const Tape::Saved saved = tape.save(x);
+    tape.communicate_again(y, saved, [&engine = tape.engine(), saved, to = y.layout(), chunks] {
         ChunkedTransition again(engine, saved.get(), to, chunks);
         again.start_all();
         return again.finish_all();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/tensor.h"
 
@@ -19,6 +20,12 @@ struct Parameter {
     // that two parts use (a tied table) names the later one as well.
     int group = 0;
     int second_group = -1;
+    // Of the pipeline (parallel/pipeline.h): the virtual stages that use it and the stages that hold those, ascending;
+    // and how many of this rank's chunks use it, none where it is not here.
+    std::vector<int> virtual_stages = {0};
+    std::vector<int> owners = {0};
+    int chunks_here = 1;
+    int index = 0;  // in the order of the whole model's parameters (parallel/parameter_buckets.h sets it)
 
     // Views into the memory that parallel/parameter_store.h and parallel/gradient_buckets.h own. Empty where this rank
     // does not hold the parameter whole: of ZeRO's stages.

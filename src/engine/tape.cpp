@@ -35,15 +35,27 @@ void Tape::cheap(const Tensor& tensor, std::function<Tensor()> make) {
 }
 
 void Tape::remake(const Tensor& tensor, std::function<Tensor()> make) {
-    cheap_[tensor.id()] = {std::move(make), {}};
+    cheap_[tensor.id()] = {std::move(make), nullptr, {}};
+}
+
+void Tape::communicate_again(const Tensor& tensor, const Saved& source, std::function<Tensor()> make) {
+    cheap_[tensor.id()] = {std::move(make), source.state_, {}};
+}
+
+void Tape::Saved::prepare() const {
+    if (state_->value) return;
+    if (state_->source)
+        Saved(state_->source).prepare();
+    else
+        get();
 }
 
 Tape::Saved Tape::save(const Tensor& tensor) {
     const auto found = cheap_.find(tensor.id());
-    if (found == cheap_.end()) return Saved(std::make_shared<Saved::State>(Saved::State{tensor, {}}));
+    if (found == cheap_.end()) return Saved(std::make_shared<Saved::State>(Saved::State{tensor, {}, {}}));
     std::shared_ptr<Saved::State> state = found->second.state.lock();
     if (!state) {
-        state = std::make_shared<Saved::State>(Saved::State{{}, found->second.make});
+        state = std::make_shared<Saved::State>(Saved::State{{}, found->second.make, found->second.source});
         found->second.state = state;
     }
     return Saved(std::move(state));
@@ -99,14 +111,14 @@ void Tape::count_use(Parameter& parameter) {
     }
 }
 
-void Tape::run_from_loss(const Tensor& loss) {
+Tensor Tape::gradient_of_loss(const Tensor& loss) {
     CLEAVE_CHECK(loss.shape().rank() == 0, "backward from {}", loss.name());
     Tensor one = engine_.alloc("gradient of the loss", {}, loss.layout().dual(), loss.dtype(), MemoryKind::activations);
     engine_.launch(kernels::Fill{1.0}, {one}, {one});
-    backward_from(loss, std::move(one));
+    return one;
 }
 
-void Tape::backward_from(const Tensor& value, Tensor gradient) {
+void Tape::run_input_halves(const Tensor& value, Tensor gradient) {
     CLEAVE_CHECK(recording_, "backward from {}", value.name());
     add_gradient(ref(value), std::move(gradient));
     cheap_.clear();  // what was saved has its own way to make it
@@ -125,16 +137,24 @@ void Tape::backward_from(const Tensor& value, Tensor gradient) {
     }
 }
 
-void Tape::backward(const Tensor& loss, const GradientHooks& hooks) {
+void Tape::backward_from(const Tensor& value, Tensor gradient, const GradientHooks& hooks) {
     hooks_ = hooks;
-    run_from_loss(loss);
+    run_input_halves(value, std::move(gradient));
     hooks_ = {};
 }
 
-void Tape::backward_inputs(const Tensor& loss) {
+void Tape::backward(const Tensor& loss, const GradientHooks& hooks) {
+    backward_from(loss, gradient_of_loss(loss), hooks);
+}
+
+void Tape::backward_inputs_from(const Tensor& value, Tensor gradient) {
     defer_weight_halves_ = true;
-    run_from_loss(loss);
+    run_input_halves(value, std::move(gradient));
     defer_weight_halves_ = false;
+}
+
+void Tape::backward_inputs(const Tensor& loss) {
+    backward_inputs_from(loss, gradient_of_loss(loss));
 }
 
 void Tape::run_weight_halves(const GradientHooks& hooks) {
@@ -149,6 +169,12 @@ void Tape::run_weight_halves(const GradientHooks& hooks) {
 
 void Tape::watch(const Tensor& tensor) {
     values_[tensor.id()].watched = true;
+}
+
+Tensor Tape::take_watched(const Tensor& tensor) {
+    Tensor gradient = gradient_of(tensor);
+    values_.erase(tensor.id());
+    return gradient;
 }
 
 Tensor Tape::gradient_of(const Tensor& tensor) const {

@@ -77,10 +77,6 @@ class Tape {
     // What the value has collected so far, taken from it; empty where that is nothing.
     Tensor take_gradient(const Ref& value);
     bool wants_gradient(const Ref& value) const { return values_.count(value.id) != 0; }
-    // One use of a parameter: `half` adds its part to parameter.gradient, now or with the other weight halves.
-    void use(Parameter& parameter, WeightHalf half) { use_all({&parameter, nullptr}, std::move(half)); }
-    // One use of two parameters, whose gradients one kernel makes.
-    void use(Parameter& first, Parameter& second, WeightHalf half) { use_all({&first, &second}, std::move(half)); }
 
     // What a function keeps of a tensor for its backward. Copies share one tensor.
     class Saved {
@@ -90,12 +86,16 @@ class Tape {
             if (!state_->value) state_->value = state_->make();
             return state_->value;
         }
+        // For a half that runs later: makes what is computed again now. What is communicated again waits for get(), but
+        // not what it comes from.
+        void prepare() const;
 
       private:
         friend class Tape;
         struct State {
             Tensor value;
             std::function<Tensor()> make;
+            std::shared_ptr<State> source;  // of what is communicated again
         };
         explicit Saved(std::shared_ptr<State> state) : state_(std::move(state)) {}
         std::shared_ptr<State> state_;
@@ -105,6 +105,18 @@ class Tape {
     void cheap(const Tensor& tensor, std::function<Tensor()> make);
     // The same whatever is recomputed.
     void remake(const Tensor& tensor, std::function<Tensor()> make);
+    // The same by communication, of what is saved of another tensor.
+    void communicate_again(const Tensor& tensor, const Saved& source, std::function<Tensor()> make);
+
+    // One use of a parameter: `half` adds its part to parameter.gradient, now or with the other weight halves.
+    void use(Parameter& parameter, WeightHalf half) { use_all({&parameter, nullptr}, std::move(half)); }
+    // One use of two parameters, whose gradients one kernel makes.
+    void use(Parameter& first, Parameter& second, WeightHalf half) { use_all({&first, &second}, std::move(half)); }
+    // A use that reads what was saved of a tensor.
+    void use(Parameter& parameter, const Saved& saved, WeightHalf half) {
+        if (defers_weight_halves()) saved.prepare();
+        use(parameter, std::move(half));
+    }
     bool is_cheap(const Tensor& tensor) const { return cheap_.count(tensor.id()) != 0; }
 
     // What the owner of the gradients wants to know; either may be empty.
@@ -118,9 +130,11 @@ class Tape {
     // Runs the backward of everything recorded, from `loss` (a scalar), and empties the tape.
     void backward(const Tensor& loss, const GradientHooks& hooks = {});
     // The same from any recorded value and its gradient.
-    void backward_from(const Tensor& value, Tensor gradient);
-    // The input halves alone; the weight halves wait for run_weight_halves().
+    void backward_from(const Tensor& value, Tensor gradient, const GradientHooks& hooks = {});
+    // The input halves alone; the weight halves wait for run_weight_halves(). What is computed again is so in the input
+    // halves, and lives until the weight half that reads it.
     void backward_inputs(const Tensor& loss);
+    void backward_inputs_from(const Tensor& value, Tensor gradient);
     void run_weight_halves(const GradientHooks& hooks = {});
 
     // Lets a tensor that no function produced have a gradient, and gives it after the backward.
@@ -130,6 +144,8 @@ class Tape {
     void announce_uses(std::span<Parameter* const> parameters);
     void retract_uses(std::span<Parameter* const> parameters);
     Tensor gradient_of(const Tensor& tensor) const;
+    // The same, no longer kept here.
+    Tensor take_watched(const Tensor& tensor);
 
   private:
     struct Node {
@@ -147,9 +163,12 @@ class Tape {
     };
     struct Cheap {
         std::function<Tensor()> make;
-        std::weak_ptr<Saved::State> state;  // while somebody has saved it
+        std::shared_ptr<Saved::State> source;  // Saved::State::source
+        std::weak_ptr<Saved::State> state;     // while somebody has saved it
     };
-    void run_from_loss(const Tensor& loss);
+    Tensor gradient_of_loss(const Tensor& loss);
+    void run_input_halves(const Tensor& value, Tensor gradient);
+    bool defers_weight_halves() { return owner_of_uses().defer_weight_halves_; }
     Tape& owner_of_uses() { return parent_ == nullptr ? *this : parent_->owner_of_uses(); }
     void use_all(const Parameters& parameters, WeightHalf half);
     void run_use(const WeightUse& use);

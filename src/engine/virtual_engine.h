@@ -40,6 +40,8 @@ class VirtualEngine final : public Engine {
     void run_local(const Exchange&) override {}
     std::shared_ptr<void> start(const Exchange&) override { return nullptr; }
     void complete(const Exchange&, const std::shared_ptr<void>&) override {}
+    std::shared_ptr<void> start_message(const Tensor&, bool, int, int) override { return nullptr; }
+    void complete_message(const std::shared_ptr<void>&) override {}
     void copy_in(const Tensor&, std::span<const std::byte>) override {}
 
     OffsetAllocator allocator_;

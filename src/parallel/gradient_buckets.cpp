@@ -7,12 +7,19 @@
 #include "kernels/elementwise.h"
 #include "parallel/data_parallel.h"
 #include "parallel/layouts.h"
+#include "parallel/pipeline.h"
 
 namespace cleave {
 
 namespace {
 
 constexpr std::size_t kInFlight = 2;
+
+int gradients_of(const Bucket& bucket) {
+    int count = 0;
+    for (const Bucket::Slot& slot : bucket.slots) count += slot.parameter->chunks_here;
+    return count;
+}
 
 }  // namespace
 
@@ -37,7 +44,7 @@ GradientBuckets::GradientBuckets(const ParameterStore& store)
 void GradientBuckets::make_terms(std::size_t bucket) {
     const Layout layout = buckets_.all()[bucket].whole.dual();
     states_[bucket].terms = buckets_.alloc(bucket, "gradient bucket", layout, dtype_, MemoryKind::gradients);
-    states_[bucket].missing = static_cast<int>(buckets_.all()[bucket].slots.size());
+    states_[bucket].missing = gradients_of(buckets_.all()[bucket]);
     set_views(bucket);
 }
 
@@ -60,7 +67,7 @@ void GradientBuckets::zero() {
         state.issued = state.summed = false;
         if (transient_) continue;
         engine_.launch(kernels::Fill{0.0}, {state.terms}, {state.terms});
-        state.missing = static_cast<int>(buckets_.all()[i].slots.size());
+        state.missing = gradients_of(buckets_.all()[i]);
     }
 }
 
@@ -151,11 +158,29 @@ void GradientBuckets::finish() {
         while (!in_flight_.empty()) settle(in_flight_.front());
         for (std::size_t i = 0; i < states_.size(); ++i)
             if (!states_[i].summed) engine_.launch(kernels::Fill{0.0}, {reduced_[i]}, {reduced_[i]});
-        return;
+    } else {
+        for (const std::size_t bucket : in_flight_) end_first_sum(bucket);
+        for (const std::size_t bucket : in_flight_) settle(bucket);
+        in_flight_.clear();
     }
-    for (const std::size_t bucket : in_flight_) end_first_sum(bucket);
-    for (const std::size_t bucket : in_flight_) settle(bucket);
-    in_flight_.clear();
+    add_other_owners_terms();
+}
+
+// Two terms: their sum is the same in either order.
+void GradientBuckets::add_other_owners_terms() {
+    for (std::size_t i = 0; i < buckets_.count(); ++i) {
+        const Bucket& bucket = buckets_.all()[i];
+        const std::optional<int> other = buckets_.other_owner(bucket);
+        if (!other) continue;
+        const Engine::Peer peer{pipeline_axis(engine_.mesh()), *other, bucket.slots.front().parameter->index};
+        const Tensor theirs = engine_.alloc(fmt::format("other owner's gradient {}", i), reduced_[i].shape(),
+                                            reduced_[i].layout(), dtype_, MemoryKind::gradients);
+        const auto received = engine_.start_receive(theirs, peer);
+        const auto sent = engine_.start_send(reduced_[i], peer);
+        engine_.finish(received);
+        engine_.finish(sent);
+        engine_.launch(kernels::Accumulate{}, {theirs}, {reduced_[i]});
+    }
 }
 
 }  // namespace cleave

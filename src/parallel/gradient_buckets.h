@@ -7,6 +7,8 @@
 //                               shard that stays; with ZeroReduce::step as stage 1
 // Hybrid sharding (parallel/zero.h) adds P -> R of the shards over the groups.
 //
+// Where two stages of a pipeline own a bucket, both add their reduced terms at the end, in the order of stages.
+//
 // A bucket's reduction is issued as soon as its last gradient is complete, while backward still runs. Of buckets that
 // live for a microbatch at most two are in flight: the program frees them, not the clock. Sums follow the canonical
 // order for every element, so bits do not depend on the size of the buckets.
@@ -40,7 +42,7 @@ class GradientBuckets {
   private:
     struct State {
         Tensor terms;     // whole, P; empty outside of a backward where it lives only so long
-        int missing = 0;  // gradients that are not ready
+        int missing = 0;  // gradients that are not ready, one for each chunk that uses a parameter
         bool issued = false;
         bool summed = false;  // the reduced gradient holds an earlier microbatch's
         Tensor sum;           // what the reduction goes to
@@ -55,6 +57,7 @@ class GradientBuckets {
     Tensor sum_along_layers(const Tensor& terms) const;
     void end_first_sum(std::size_t bucket);
     void settle(std::size_t bucket);
+    void add_other_owners_terms();
 
     const ParameterBuckets& buckets_;
     Engine& engine_;

@@ -6,6 +6,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "parallel/data_parallel.h"
+#include "parallel/pipeline.h"
 
 namespace cleave {
 
@@ -39,15 +40,32 @@ std::int64_t largest_piece(const Parameter& parameter, const Mesh& mesh) {
 
 }  // namespace
 
-ParameterBuckets::ParameterBuckets(Engine& engine, std::span<Parameter* const> parameters, const ZeroOptions& options,
+ParameterBuckets::ParameterBuckets(Engine& engine, std::span<Parameter* const> all, const ZeroOptions& options,
                                    DType compute)
     : engine_(engine),
-      parameters_(parameters.begin(), parameters.end()),
+      all_(all.begin(), all.end()),
+      stage_of_pipeline_(stage_of_pipeline(engine.mesh(), engine.rank())),
+      compute_(compute),
       options_(options),
       stage_(engine.mesh().joint_size(zero_axes(engine.mesh())) == 1 ? 0 : options.stage) {
-    for (const Parameter* parameter : parameters_)
-        last_group_ = std::max({last_group_, parameter->group, parameter->second_group});
-    make_buckets(compute);
+    make_buckets();
+}
+
+ParameterBuckets::ParameterBuckets(const ParameterBuckets& of, int stage_of_pipeline)
+    : engine_(of.engine_),
+      all_(of.all_),
+      stage_of_pipeline_(stage_of_pipeline),
+      compute_(of.compute_),
+      options_(of.options_),
+      stage_(of.stage_) {
+    make_buckets();
+}
+
+std::optional<int> ParameterBuckets::other_owner(const Bucket& bucket) const {
+    const std::vector<int>& owners = bucket.owners();
+    if (owners.size() == 1) return std::nullopt;
+    CLEAVE_CHECK(owners.size() == 2, "{} stages own {}", owners.size(), bucket.slots.front().parameter->name);
+    return owners[owners[0] == stage_of_pipeline_ ? 1 : 0];
 }
 
 std::int64_t ParameterBuckets::blocks_of(const Parameter& parameter) const {
@@ -74,8 +92,16 @@ Bucket ParameterBuckets::new_bucket(const Parameter& parameter) const {
     return bucket;
 }
 
-void ParameterBuckets::make_buckets(DType compute) {
-    const std::int64_t block_bytes = kernels::kNormBlock * size_of(accumulator_of(compute));
+void ParameterBuckets::make_buckets() {
+    const std::int64_t block_bytes = kernels::kNormBlock * size_of(accumulator_of(compute_));
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+        Parameter* parameter = all_[i];
+        parameter->index = static_cast<int>(i);
+        const auto& owners = parameter->owners;
+        if (std::find(owners.begin(), owners.end(), stage_of_pipeline_) == owners.end()) continue;
+        parameters_.push_back(parameter);
+        last_group_ = std::max({last_group_, parameter->group, parameter->second_group});
+    }
     struct Open {
         Bucket bucket;
         Layout placements;
@@ -92,7 +118,9 @@ void ParameterBuckets::make_buckets(DType compute) {
         Bucket fresh = new_bucket(parameter);
         const std::int64_t blocks = blocks_of(parameter);
         const auto same_class = [&](const Open& other) {
+            const Parameter& first = *other.bucket.slots.front().parameter;
             return other.placements == placements && other.bucket.decays == fresh.decays &&
+                   first.virtual_stages == parameter.virtual_stages && first.owners == parameter.owners &&
                    other.bucket.group == fresh.group && other.bucket.second_group == fresh.second_group;
         };
         auto found = std::find_if(open.begin(), open.end(), same_class);
@@ -166,9 +194,40 @@ Tensor gathered(Engine& engine, Tensor tensor) {
 
 void ParameterBuckets::visit(const Flats& flats, const Visit& f) const {
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
+        if (!owns_first(buckets_[i])) continue;
         const Tensor whole = engine_.transition(flats[i], buckets_[i].whole);
-        for (const Bucket::Slot& slot : buckets_[i].slots)
-            f(*slot.parameter, gathered(engine_, view(whole, *slot.parameter)));
+        for (const Bucket::Slot& slot : buckets_[i].slots) {
+            const Tensor value = gathered(engine_, view(whole, *slot.parameter));
+            if (stage_of_pipeline_ == 0)
+                f(*slot.parameter, value);
+            else
+                send_to_first_stage(*slot.parameter, value);
+        }
+    }
+    if (stage_of_pipeline_ == 0) visit_other_stages(flats, f);
+}
+
+void ParameterBuckets::send_to_first_stage(const Parameter& parameter, const Tensor& whole) const {
+    engine_.finish(engine_.start_send(whole, {pipeline_axis(engine_.mesh()), 0, parameter.index}));
+}
+
+// In the order in which they send.
+void ParameterBuckets::visit_other_stages(const Flats& flats, const Visit& f) const {
+    for (int stage = 1; stage < pipeline_stages(engine_.mesh()); ++stage) {
+        const ParameterBuckets theirs(*this, stage);
+        for (const Bucket& bucket : theirs.buckets_) {
+            if (!theirs.owns_first(bucket)) continue;
+            for (const Bucket::Slot& slot : bucket.slots) {
+                const Parameter& parameter = *slot.parameter;
+                Layout layout;
+                for (const auto& [axis, placement] : parameter.layout)
+                    layout.set(axis, placement.is(Kind::S) ? R : placement);
+                const Tensor whole = engine_.alloc(parameter.name, parameter.shape, layout, flats.front().dtype(),
+                                                   flats.front().kind());
+                f(parameter, engine_.finish(engine_.start_receive(
+                                 whole, {pipeline_axis(engine_.mesh()), stage, parameter.index})));
+            }
+        }
     }
 }
 

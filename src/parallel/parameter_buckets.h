@@ -1,7 +1,8 @@
 // The parameters of a model in flat buckets, so that communication is few large messages and that ZeRO can cut them.
 //
 // A bucket holds parameters of one *class*: the same placements (but for which dim a cut goes through), weight decay or
-// none, in stage 3 also the same parts of the model. Buckets stand in the order in which backward completes them.
+// none, the same virtual stages of a pipeline and owners, in stage 3 also the same parts of the model. Buckets stand in
+// the order in which backward completes them.
 //
 // A bucket's tensors ("flats": values, masters, gradients, moments) are [blocks, kNormBlock]; each parameter begins at
 // a block, and what is left of its last block is zero and stays so. ZeRO cuts a flat as S(0), between blocks. So a
@@ -13,6 +14,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +42,8 @@ struct Bucket {
 
     Shape shape() const;
     bool in_group(int which) const { return group == which || second_group == which; }
+    // The stages of the pipeline that hold it.
+    const std::vector<int>& owners() const { return slots.front().parameter->owners; }
 };
 
 // A tensor for each bucket.
@@ -47,11 +51,17 @@ using Flats = std::vector<Tensor>;
 
 class ParameterBuckets {
   public:
-    // `parameters`: in the order of first use. `compute`: the dtype of their values.
-    ParameterBuckets(Engine& engine, std::span<Parameter* const> parameters, const ZeroOptions& options, DType compute);
+    // `all`: of the whole model, in the order of first use; buckets are made of those that this rank's stage of the
+    // pipeline owns. `compute`: the dtype of their values.
+    ParameterBuckets(Engine& engine, std::span<Parameter* const> all, const ZeroOptions& options, DType compute);
 
     Engine& engine() const { return engine_; }
-    std::span<Parameter* const> parameters() const { return parameters_; }
+    std::span<Parameter* const> parameters() const { return parameters_; }  // of this rank
+    std::span<Parameter* const> all_parameters() const { return all_; }
+    // True on the stage that counts the bucket's parameters and saves them.
+    bool owns_first(const Bucket& bucket) const { return bucket.owners().front() == stage_of_pipeline_; }
+    // The other stage that holds them; nothing where one does.
+    std::optional<int> other_owner(const Bucket& bucket) const;
     const std::vector<Bucket>& all() const { return buckets_; }
     std::size_t count() const { return buckets_.size(); }
     std::size_t bucket_of(const Parameter& parameter) const { return bucket_of_.at(&parameter); }
@@ -76,17 +86,25 @@ class ParameterBuckets {
     // stays in each rank's shard. A cut bucket is whole for the time of its turn.
     using Fill = std::function<void(Parameter&, const Tensor&)>;
     void fill(const Flats& flats, const Fill& f) const;
-    // Calls f with each parameter and its whole tensor, on every rank, to read it. All ranks take part.
+    // Calls f with each parameter of the whole model and its whole tensor, on the ranks of the pipeline's first stage, to
+    // read it. All ranks take part.
     using Visit = std::function<void(const Parameter&, const Tensor&)>;
     void visit(const Flats& flats, const Visit& f) const;
 
   private:
-    void make_buckets(DType compute);
+    // Those of another stage.
+    ParameterBuckets(const ParameterBuckets& of, int stage_of_pipeline);
+    void make_buckets();
+    void send_to_first_stage(const Parameter& parameter, const Tensor& whole) const;
+    void visit_other_stages(const Flats& flats, const Visit& f) const;
     Bucket new_bucket(const Parameter& parameter) const;
     std::int64_t blocks_of(const Parameter& parameter) const;
 
     Engine& engine_;
+    std::vector<Parameter*> all_;
     std::vector<Parameter*> parameters_;
+    int stage_of_pipeline_;
+    DType compute_;
     ZeroOptions options_;
     int stage_;
     int last_group_ = 0;

@@ -64,8 +64,8 @@ void ParameterStore::finish_publish() {
 
 Tensor ParameterStore::in_group(Tape& tape, int group, Backward backward, const std::function<Tensor()>& body) {
     if (!buckets_.cuts_values()) return body();
-    const bool again = tape.recording() && backward == Backward::needs_values;
-    const bool stays = again && group == buckets_.last_group();
+    const bool again = tape.recording() && backward != Backward::needs_none;
+    const bool stays = again && backward == Backward::follows;
     if (again) in_backward_[static_cast<std::size_t>(group)] = true;
     enter(group);
     prefetch(group + 1);

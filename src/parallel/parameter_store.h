@@ -10,8 +10,8 @@
 //              backward, the next part while it runs
 // Without bf16 the master is the value, or this rank's shard of it.
 //
-// In stage 3 two parts of the model are whole at a time, the one that runs and the next; the last part stays whole from
-// its forward to its backward, and the embedding is not gathered for backward, which needs none of its values. The
+// In stage 3 two parts of the model are whole at a time, the one that runs and the next; the head stays whole from its
+// forward to its backward, and the embedding is not gathered for backward, which needs none of its values. The
 // model says which part it runs by in_group(), in other stages a plain call. Thread rule: one rank's thread.
 #pragma once
 
@@ -24,7 +24,8 @@ namespace cleave {
 
 class ParameterStore {
   public:
-    // Allocates all of them, zeroed. The parameters outlive the store, which sets their value and master where they are
+    // `parameters`: of the whole model, in the order of first use. Allocates those that this rank's stage of the
+    // pipeline owns, zeroed. The parameters outlive the store, which sets their value and master where they are
     // whole.
     ParameterStore(Engine& engine, std::span<Parameter* const> parameters, DType compute,
                    const ZeroOptions& options = {});
@@ -53,7 +54,11 @@ class ParameterStore {
     void start_publish(std::size_t bucket);
     void finish_publish();
 
-    enum class Backward : std::uint8_t { needs_values, needs_none };
+    enum class Backward : std::uint8_t {
+        needs_values,
+        follows,  // needs values, and comes next: they stay
+        needs_none,
+    };
     // Runs `body`, which uses the parameters of part `group` of the model (Parameter::group), and has them there then
     // and in the backward of what it records.
     Tensor in_group(Tape& tape, int group, Backward backward, const std::function<Tensor()>& body);

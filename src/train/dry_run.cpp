@@ -39,7 +39,7 @@ RankPlan plan_of(const Job& job, const Mesh& mesh, int rank, comm::TransportKind
                  std::int64_t microbatches, bool traced) {
     check_tokens(job, mesh.size(mesh.axis("dp")));
     VirtualEngine engine(mesh, rank, transport, team);
-    Transformer model(engine, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job));
+    Transformer model = model_of(job, engine);
     TrainStep step(engine, model, job);
     model.initialize(static_cast<std::uint64_t>(job.train.seed));
     if (traced) engine.trace().start();
@@ -60,6 +60,11 @@ RankPlan plan_of(const Job& job, const Mesh& mesh, int rank, comm::TransportKind
         ++plan.launches;
     }
     return plan;
+}
+
+// In a pipeline the order of the microbatches is the schedule's: all of them.
+std::int64_t planned_microbatches(const Job& job, std::int64_t count) {
+    return job.mesh.pp > 1 ? count : std::min(count, kRegular);
 }
 
 // Makes of the plan of `kRegular` microbatches that of `count`; `before` is that of one microbatch less.
@@ -85,8 +90,9 @@ std::vector<Samples> counted_microbatches(const Job& job, int dp, std::int64_t c
 
 RankPlan rank_plan(const Job& job, const Mesh& mesh, int rank, comm::TransportKind transport, int team) {
     const std::int64_t count = accumulation(job, mesh.size(mesh.axis("dp")), job.train.batch);
-    RankPlan plan = plan_of(job, mesh, rank, transport, team, std::min(count, kRegular), true);
-    if (count > kRegular) extend(plan, plan_of(job, mesh, rank, transport, team, kRegular - 1, true), count);
+    const std::int64_t planned = planned_microbatches(job, count);
+    RankPlan plan = plan_of(job, mesh, rank, transport, team, planned, true);
+    if (count > planned) extend(plan, plan_of(job, mesh, rank, transport, team, kRegular - 1, true), count);
     return plan;
 }
 
@@ -101,7 +107,14 @@ std::vector<RankPlan> dry_run(const Job& job, int ranks, comm::TransportKind tra
 RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team) {
     const Mesh mesh = mesh_of(job, ranks);
     const std::int64_t count = accumulation(job, mesh.size(mesh.axis("dp")), job.train.batch);
-    return plan_of(job, mesh, mesh.world_size() - 1, transport, team, std::min(count, kRegular), false);
+    // Of each stage of a pipeline the last rank: it has the largest pieces.
+    const AxisId stages = mesh.axis("pp");
+    RankPlan most;
+    for (const int rank : mesh.group(mesh.world_size() - 1, {stages})) {
+        RankPlan plan = plan_of(job, mesh, rank, transport, team, planned_microbatches(job, count), false);
+        if (plan.extent_bytes > most.extent_bytes) most = std::move(plan);
+    }
+    return most;
 }
 
 }  // namespace cleave

@@ -22,7 +22,7 @@ double evaluate(Engine& engine, Transformer& model, std::int64_t batches,
         else
             sum = engine.create(kernels::Cast{}, {loss}, {"loss sum", {}, DType::f64});  // of many small terms
     }
-    const double loss = engine.read(engine.transition(sum, summed(sum.layout())), 1.0);
+    const double loss = read_over_stages(engine, engine.transition(sum, summed(sum.layout())));
     const std::int64_t all = sum_over_batch(engine, model.layouts().tokens, counted, labels);
     if (all == 0)
         throw UserError(

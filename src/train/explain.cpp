@@ -126,7 +126,7 @@ Explanation explain(const Job& job, int ranks, int rank, comm::TransportKind tra
     result.bytes_sent = rank_plan(job, mesh, rank, transport, team).bytes_sent;
 
     VirtualEngine engine(mesh, rank, transport, team);
-    Transformer model(engine, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job));
+    Transformer model = model_of(job, engine);
     for (const Parameter* p : model.parameters())
         result.parameters.push_back({p->name, p->shape, to_string(p->layout, mesh), to_string(p->layout.dual(), mesh),
                                      local_shape(p->shape, p->layout, mesh, rank).elements()});

@@ -36,6 +36,11 @@ struct Job {
         int cp = 1;
         int tp = 1;
     };
+    struct Pipeline {
+        std::string schedule = "1f1b";  // a kind (parallel/schedule.h), or a file
+        int chunks = 0;                 // virtual stages of a stage; 0 = the schedule's own
+        std::string layers;             // of each virtual stage, "3,4,4,3"; empty = as evenly as possible
+    };
     struct Train {
         std::int64_t steps = 2000;
         std::int64_t batch = 12;      // sequences in the global batch, whatever the layout
@@ -88,6 +93,7 @@ struct Job {
     std::string weights;  // model.weights: where the initial ones come from; empty = random
     Data data;
     Mesh mesh;
+    Pipeline pipeline;
     Train train;
     Sample sample;
     Run run;

@@ -7,6 +7,7 @@
 #include "parallel/tensor_parallel.h"
 #include "train/job_keys.h"
 #include "train/model_check.h"
+#include "train/pipeline_check.h"
 
 namespace cleave {
 namespace {
@@ -57,28 +58,37 @@ class Checker {
         const Job::Mesh& mesh = job_.mesh;
         const auto only_one = [&](std::string_view axis, int size) {
             if (size != 1)
-                add("mesh.{}: found {}; accepted: 1. Not supported yet by this version: ranks along {}; data (mesh.dp) "
-                    "and tensor parallelism (mesh.tp) are",
+                add("mesh.{}: found {}; accepted: 1. Not supported yet by this version: ranks along {}; data (mesh.dp), "
+                    "tensor (mesh.tp) and pipeline parallelism (mesh.pp) are",
                     axis, size, axis);
         };
-        only_one("pp", mesh.pp);
         only_one("cp", mesh.cp);
         check_tensor_parallelism();
         const std::int64_t others = std::int64_t{mesh.pp} * mesh.cp * mesh.tp;
-        if (mesh.pp == 1 && mesh.cp == 1) {
-            if (mesh.dp == 0 && ranks_ % mesh.tp != 0)
-                add("mesh.tp: found {}, which does not divide the run's {}; nearest that do: {}, or --ranks {}",
-                    mesh.tp, counted(ranks_, "rank"), nearest_divisors(mesh.tp, ranks_),
-                    nearest_multiples(ranks_, mesh.tp));
-            else if (mesh.dp != 0 && mesh.dp * others != ranks_)
-                add("mesh.dp: found {}{}, but the run has {}; accepted: {}0, which fills the ranks (or --ranks {})",
-                    mesh.dp, mesh.tp == 1 ? "" : fmt::format(" with mesh.tp = {}", mesh.tp), counted(ranks_, "rank"),
-                    ranks_ % mesh.tp == 0 ? fmt::format("{}, or ", ranks_ / mesh.tp) : "", mesh.dp * others);
-        }
-        const int dp = mesh.dp != 0 ? mesh.dp : std::max(1, ranks_ / mesh.tp);
+        if (mesh.cp == 1) check_ranks(mesh, others);
+        const int dp = mesh.dp != 0 ? mesh.dp : static_cast<int>(std::max<std::int64_t>(1, ranks_ / others));
         // The batch too is judged at once, for the dp that was asked for, or else all ranks.
         check_batch(dp);
         check_zero(dp);
+        if (problems_.empty())
+            for (std::string& problem : check_pipeline(job_, dp)) problems_.push_back(std::move(problem));
+    }
+
+    // `others`: the ranks of one along dp.
+    void check_ranks(const Job::Mesh& mesh, std::int64_t others) {
+        const std::string with = (mesh.tp == 1 ? "" : fmt::format(" with mesh.tp = {}", mesh.tp)) +
+                                 (mesh.pp == 1 ? "" : fmt::format(" and mesh.pp = {}", mesh.pp));
+        if (mesh.dp == 0 && ranks_ % others != 0 && mesh.pp == 1)
+            add("mesh.tp: found {}, which does not divide the run's {}; nearest that do: {}, or --ranks {}", mesh.tp,
+                counted(ranks_, "rank"), nearest_divisors(mesh.tp, ranks_), nearest_multiples(ranks_, mesh.tp));
+        else if (mesh.dp == 0 && ranks_ % others != 0)
+            add("mesh.pp: found {}{}, which together do not divide the run's {}; accepted: --ranks {}", mesh.pp,
+                mesh.tp == 1 ? "" : fmt::format(" with mesh.tp = {}", mesh.tp), counted(ranks_, "rank"),
+                nearest_multiples(ranks_, others));
+        else if (mesh.dp != 0 && mesh.dp * others != ranks_)
+            add("mesh.dp: found {}{}, but the run has {}; accepted: {}0, which fills the ranks (or --ranks {})",
+                mesh.dp, with, counted(ranks_, "rank"),
+                ranks_ % others == 0 ? fmt::format("{}, or ", ranks_ / others) : "", mesh.dp * others);
     }
 
     void check_tensor_parallelism() {

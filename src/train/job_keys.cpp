@@ -187,12 +187,32 @@ void add_mesh(std::vector<Key>& keys, Job::Mesh& m) {
     using enum OnResume;
     keys.insert(keys.end(),
                 {
-                    {"mesh.pp", "ranks along pp (pipeline stages)", &m.pp, kRanks, announce},
+                    {"mesh.pp", "ranks along pp (stages of a pipeline: each has some of the layers)", &m.pp, kRanks,
+                     announce},
                     {"mesh.dp", "ranks along dp (each has its own part of the batch); 0 = fills --ranks", &m.dp,
                      from_zero(1 << 20), announce},
                     {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, announce},
                     {"mesh.tp", "ranks along tp (each has a part of every matrix, of the heads and of the vocabulary)",
                      &m.tp, kRanks, announce},
+                });
+}
+
+void add_pipeline(std::vector<Key>& keys, Job::Pipeline& p) {
+    using enum OnResume;
+    keys.insert(keys.end(),
+                {
+                    {"pipeline.schedule",
+                     "with mesh.pp: the order of forward and backward on each stage, by name (cleave schedule --help "
+                     "lists them), or a file that `cleave schedule` understands",
+                     &p.schedule, kAny, announce},
+                    {"pipeline.chunks",
+                     "parts of the model that a stage has, one after the other in the order of the schedule; 0 = as many "
+                     "as the schedule says",
+                     &p.chunks, from_zero(1 << 10), announce},
+                    {"pipeline.layers",
+                     "layers of each part of the model, from the first to the last, as in \"3,4,4,3\"; empty = as "
+                     "evenly as possible, the first and the last part with the fewer ones",
+                     &p.layers, kAny, announce},
                 });
 }
 
@@ -317,6 +337,7 @@ std::vector<Key> keys_of(Job& job) {
     add_model(keys, job);
     add_data(keys, job.data);
     add_mesh(keys, job.mesh);
+    add_pipeline(keys, job.pipeline);
     add_zero(keys, job.zero);
     add_train(keys, job.train);
     add_rest(keys, job);

@@ -4,6 +4,8 @@
 #include "parallel/sequence_parallel.h"
 #include "parallel/tensor_parallel.h"
 #include "parallel/zero.h"
+#include "train/pipeline_check.h"
+#include "parallel/schedule_temporary.h"
 
 namespace cleave {
 
@@ -21,6 +23,40 @@ ModelLayouts layouts_of(const Job& job, const Mesh& mesh) {
     if (job.sequence_parallel)
         add_sequence_parallelism(layouts, job.sequence_parallel_inputs == SequenceInputs::gathered);
     return layouts;
+}
+
+PipelineForm pipeline_form(const Job& job) {
+    if (job.mesh.pp == 1) return {};
+    PipelineForm form = temporary_form(job.pipeline.schedule, job.mesh.pp, job.pipeline.chunks);
+    form.layers = job.pipeline.layers.empty()
+                      ? distribute_layers(job.model.layers, form.virtual_stages(), head_in_layers(job))
+                      : layer_counts(job.pipeline.layers).value();
+    return form;
+}
+
+double head_in_layers(const Job& job) {
+    const ModelConfig& m = job.model;
+    const auto heads = static_cast<double>(m.heads * m.head_channels());
+    const auto keys = static_cast<double>(m.key_value_heads() * m.head_channels());
+    const auto width = static_cast<double>(m.width);
+    const double mlp = (m.family == Family::gpt2 ? 2 : 3) * width * static_cast<double>(m.hidden_mlp());
+    // Attention over the unmasked half: two products a head.
+    const double attention = 2 * width * (heads + keys) + heads * static_cast<double>(m.context);
+    const double again = job.recompute == Recompute::full ? 4.0 / 3 : 1;  // a third forward pass beside two of backward
+    return width * static_cast<double>(m.vocabulary) / (again * (mlp + attention));
+}
+
+PipelineSchedule pipeline_schedule(const Job& job, int microbatches) {
+    if (job.mesh.pp > 1) return temporary_schedule(job.pipeline.schedule, pipeline_form(job), microbatches);
+    PipelineSchedule schedule;
+    schedule.microbatches = microbatches;
+    schedule.of_stage = {single_stage_schedule(microbatches)};
+    return schedule;
+}
+
+Transformer model_of(const Job& job, Engine& engine) {
+    return {engine,           job.model,         layouts_of(job, engine.mesh()),
+            job.train.dtype,  zero_options(job), pipeline_form(job)};
 }
 
 }  // namespace cleave

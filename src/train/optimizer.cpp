@@ -6,6 +6,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "parallel/layouts.h"
+#include "parallel/pipeline.h"
 
 namespace cleave {
 
@@ -55,14 +56,17 @@ double Optimizer::norm(const GradientBuckets& gradients) {
         gathering_[i] = engine_.start_transition(partials_[i], buckets.all()[i].whole);
     }
     for (std::size_t i = 0; i < buckets.count(); ++i) whole_partials(i);
-    if (engine_.is_virtual()) return 0;
-    double total = 0;
-    for (const Parameter* parameter : buckets.parameters()) {
-        const Bucket::Slot& slot = buckets.slot_of(*parameter);
-        const auto first = host_partials_[buckets.bucket_of(*parameter)].begin() + slot.first_block;
-        total += std::accumulate(first, first + slot.blocks, 0.0);
-    }
-    return std::sqrt(total);
+    std::vector<double> squares(buckets.all_parameters().size());
+    if (!engine_.is_virtual())
+        for (const Parameter* parameter : buckets.parameters()) {
+            const std::size_t bucket = buckets.bucket_of(*parameter);
+            if (!buckets.owns_first(buckets.all()[bucket])) continue;
+            const Bucket::Slot& slot = buckets.slot_of(*parameter);
+            const auto first = host_partials_[bucket].begin() + slot.first_block;
+            squares[static_cast<std::size_t>(parameter->index)] = std::accumulate(first, first + slot.blocks, 0.0);
+        }
+    sum_over_stages(engine_, squares, "squared gradients");
+    return engine_.is_virtual() ? 0 : std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 double Optimizer::update(const GradientBuckets& gradients, std::int64_t step, double learning_rate) {
@@ -98,15 +102,20 @@ void Optimizer::update_bucket(std::size_t bucket, const Tensor& gradient, std::i
 }
 
 void Optimizer::read_counts() {
-    std::int64_t sums[kernels::kUpdateCounts]{};
+    std::vector<double> sums(kernels::kUpdateCounts);
     for (std::size_t i = 0; i < counts_.size(); ++i) {
-        const Tensor terms = as_terms(counts_[i], store_.buckets().all()[i]);
+        const Bucket& bucket = store_.buckets().all()[i];
+        const Tensor terms = as_terms(counts_[i], bucket);
         double counts[kernels::kUpdateCounts];
         engine_.read_bytes(engine_.transition(terms, summed(terms.layout())),
                            std::as_writable_bytes(std::span(counts)));
-        for (std::size_t c = 0; c < kernels::kUpdateCounts; ++c) sums[c] += static_cast<std::int64_t>(counts[c]);
+        if (!store_.buckets().owns_first(bucket)) continue;
+        for (std::size_t c = 0; c < kernels::kUpdateCounts; ++c) sums[c] += counts[c];
     }
-    underflow_ = {sums[kernels::kGradientsUnderflowed], sums[kernels::kUpdatesLost], sums[kernels::kUpdatesWaiting]};
+    sum_over_stages(engine_, sums, "update counts");
+    const auto count = [&](std::size_t which) { return static_cast<std::int64_t>(sums[which]); };
+    underflow_ = {count(kernels::kGradientsUnderflowed), count(kernels::kUpdatesLost),
+                  count(kernels::kUpdatesWaiting)};
 }
 
 }  // namespace cleave

@@ -26,7 +26,7 @@ std::vector<double> doubles(const Tensor& tensor) {
 // One rank's part; `run` is the first rank's alone.
 void run_rank(const Job& job, const Mesh& mesh, comm::Communicator& world, int team, int steps, ProofRun* run) {
     CpuEngine engine(mesh, world, team);
-    Transformer model(engine, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job));
+    Transformer model = model_of(job, engine);
     model.initialize(static_cast<std::uint64_t>(job.train.seed));
     TrainStep train(engine, model, job);
     const int dp = mesh.size(mesh.axis("dp"));

@@ -52,7 +52,7 @@ Terms kept_by(Job job, int ranks, int team, std::int64_t layers) {
     job.model.layers = layers;
     const Mesh mesh = mesh_of(job, ranks);
     VirtualEngine engine(mesh, mesh.world_size() - 1, comm::TransportKind::inproc, team);
-    Transformer model(engine, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job));
+    Transformer model = model_of(job, engine);
     engine.keep_names();
     const Samples samples = counted_microbatches(job, mesh.size(mesh.axis("dp")), 1).front();
     const Tensor tokens = write_samples(engine, model, "tokens", samples, samples.tokens);

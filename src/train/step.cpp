@@ -6,6 +6,8 @@
 #include "base/mutation.h"
 #include "base/words.h"
 #include "kernels/elementwise.h"
+#include "parallel/layouts.h"
+#include "train/job_layout.h"
 
 namespace cleave {
 
@@ -19,15 +21,21 @@ void add_to(Engine& engine, const Tensor& scalar, Tensor& sum, std::string_view 
         sum = engine.create(kernels::Cast{}, {scalar}, {name, {}, scalar.dtype()});
 }
 
-// This rank's `count` ids are rows of the model's context.
-Tensor alloc_rows(Engine& engine, const Transformer& model, std::string_view name, std::int64_t count) {
+using Direction = PipelineTraffic::Direction;
+
+// The global number of rows where this rank has `count` ids: its own, times the ranks that share the batch (they hold
+// equal parts).
+std::int64_t rows_of(Engine& engine, const Transformer& model, std::int64_t count) {
     const std::int64_t context = model.config().context;
     CLEAVE_CHECK(count % context == 0, "{} ids are no rows of {}", count, context);
-    // The global number of rows: this rank's, times the ranks that share the batch (they hold equal parts).
     std::int64_t rows = count / context;
     for (const auto& [axis, placement] : model.layouts().tokens)
         if (placement == S(0)) rows *= engine.mesh().size(axis);
-    return engine.alloc(name, {rows, context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
+    return rows;
+}
+
+Tensor alloc_rows(Engine& engine, const Transformer& model, std::string_view name, std::int64_t count) {
+    return engine.alloc(name, {rows_of(engine, model, count), model.config().context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
 }
 
 }  // namespace
@@ -85,26 +93,75 @@ std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
     return sum_over_batch(engine_, model_.layouts().tokens, own, all);
 }
 
-void TrainStep::forward(const Samples& samples, int microbatch, double scale) {
-    engine_.mark(fmt::format("forward {}", microbatch));
-    const Tensor tokens = write_samples(engine_, model_, "tokens", samples, samples.tokens);
-    const Tensor labels = write_samples(engine_, model_, "labels", samples, samples.labels);
-    auto tape = std::make_unique<Tape>(engine_, true, job_.recompute);
-    tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples.first_row});
-    Loss loss = model_.losses(*tape, tokens, labels, scale, job_.train.z_loss, write_context(engine_, model_, samples));
-    add_to(engine_, loss.cross_entropy, loss_sum_, "loss sum");
-    if (loss.z_loss) add_to(engine_, loss.z_loss, z_loss_sum_, "z-loss sum");
-    in_flight_.push_back({microbatch, std::move(tape), std::move(loss.objective)});
+void TrainStep::mark(std::string_view what, const ScheduleAction& action) {
+    engine_.mark(model_.chunks().size() == 1 ? fmt::format("{} {}", what, action.microbatch)
+                                             : fmt::format("{} {} chunk {}", what, action.microbatch, action.chunk));
 }
 
-void TrainStep::backward(const ScheduleAction& action) {
-    engine_.mark(fmt::format("backward {}", action.microbatch));
-    const auto at = std::find_if(in_flight_.begin(), in_flight_.end(),
-                                 [&](const InFlight& flight) { return flight.microbatch == action.microbatch; });
+void TrainStep::forward(const ScheduleAction& action, Running& running) {
+    mark("forward", action);
+    const Samples& samples = running.microbatches[static_cast<std::size_t>(action.microbatch)];
+    const ModelPart& part = model_.chunks()[static_cast<std::size_t>(action.chunk)];
+    InFlight flight;
+    flight.tape = std::make_unique<Tape>(engine_, true, job_.recompute);
+    flight.tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples.first_row});
+    if (!part.embedding) {
+        flight.input = running.traffic.take(Direction::activations, action.chunk, action.microbatch);
+        flight.tape->watch(flight.input);
+    }
+    const Tensor input = part.embedding ? write_samples(engine_, model_, "tokens", samples, samples.tokens)
+                                        : flight.input;
+    const Tensor stream = model_.chunk_stream(*flight.tape, action.chunk, input,
+                                              write_context(engine_, model_, samples));
+    if (part.head) {
+        losses(flight, samples, stream, running.scale);
+    } else {
+        flight.output = stream;
+        running.traffic.put(Direction::activations, action.chunk, action.microbatch, stream);
+    }
+    in_flight_.emplace(std::pair(action.chunk, action.microbatch), std::move(flight));
+}
+
+void TrainStep::losses(InFlight& flight, const Samples& samples, const Tensor& stream, double scale) {
+    const Tensor labels = write_samples(engine_, model_, "labels", samples, samples.labels);
+    Loss loss = model_.chunk_losses(*flight.tape, stream, labels, scale, job_.train.z_loss);
+    add_to(engine_, loss.cross_entropy, loss_sum_, "loss sum");
+    if (loss.z_loss) add_to(engine_, loss.z_loss, z_loss_sum_, "z-loss sum");
+    flight.output = std::move(loss.objective);
+}
+
+// Both halves, or the input half alone.
+void TrainStep::backward(const ScheduleAction& action, Running& running) {
+    const bool whole = action.type == ScheduleAction::Type::backward;
+    mark(whole ? "backward" : "input gradient", action);
+    const auto at = in_flight_.find({action.chunk, action.microbatch});
     CLEAVE_CHECK(at != in_flight_.end(), "backward {} without its forward", action.microbatch);
-    InFlight flight = std::move(*at);
+    InFlight& flight = at->second;
+    const ModelPart& part = model_.chunks()[static_cast<std::size_t>(action.chunk)];
+    const Tensor output = std::exchange(flight.output, {});
+    Tensor gradient =
+        part.head ? Tensor() : running.traffic.take(Direction::gradients, action.chunk, action.microbatch);
+    Tape& tape = *flight.tape;
+    if (whole && part.head)
+        tape.backward(output, gradients_.hooks(action.last_backward));
+    else if (whole)
+        tape.backward_from(output, std::move(gradient), gradients_.hooks(action.last_backward));
+    else if (part.head)
+        tape.backward_inputs(output);
+    else
+        tape.backward_inputs_from(output, std::move(gradient));
+    if (!part.embedding)
+        running.traffic.put(Direction::gradients, action.chunk, action.microbatch, tape.take_watched(flight.input));
+    flight.input = {};
+    if (whole) in_flight_.erase(at);
+}
+
+void TrainStep::weight_gradient(const ScheduleAction& action) {
+    mark("weight gradient", action);
+    const auto at = in_flight_.find({action.chunk, action.microbatch});
+    CLEAVE_CHECK(at != in_flight_.end(), "weight gradient {} without its forward", action.microbatch);
+    at->second.tape->run_weight_halves(gradients_.hooks(action.last_backward));
     in_flight_.erase(at);
-    flight.tape->backward(flight.objective, gradients_.hooks(action.last_backward));
 }
 
 void TrainStep::reduce() {
@@ -113,9 +170,31 @@ void TrainStep::reduce() {
 }
 
 double TrainStep::read_sum(Tensor& sum) {
-    const Tensor total = engine_.transition(sum, summed(sum.layout()));
-    sum = {};
-    return engine_.read(total, 1.0);
+    const Tensor own = sum ? std::exchange(sum, {}) : model_.zero_loss();
+    return read_over_stages(engine_, engine_.transition(own, summed(own.layout())));
+}
+
+const PipelineSchedule& TrainStep::schedule_of(int microbatches) {
+    if (schedule_.of_stage.empty() || schedule_.microbatches != microbatches)
+        schedule_ = pipeline_schedule(job_, microbatches);
+    return schedule_;
+}
+
+void TrainStep::perform(const ScheduleAction& action, Running& running) {
+    using Type = ScheduleAction::Type;
+    PipelineTraffic& traffic = running.traffic;
+    switch (action.type) {
+        case Type::forward: return forward(action, running);
+        case Type::backward:
+        case Type::input_gradient: return backward(action, running);
+        case Type::weight_gradient: return weight_gradient(action);
+        case Type::send_activation: return traffic.send(Direction::activations, action.chunk, action.microbatch);
+        case Type::receive_activation: return traffic.receive(Direction::activations, action.chunk, action.microbatch);
+        case Type::send_gradient: return traffic.send(Direction::gradients, action.chunk, action.microbatch);
+        case Type::receive_gradient: return traffic.receive(Direction::gradients, action.chunk, action.microbatch);
+        case Type::reduce: traffic.finish(); return reduce();
+        case Type::optimizer: break;  // what follows is the step's
+    }
 }
 
 StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step,
@@ -130,31 +209,22 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
             "step {}: every label of the batch is masked, nothing to learn from; accepted: a larger train.batch, or a "
             "data.mask with more labels",
             step);
-    const double scale = 1.0 / static_cast<double>(result.tokens);
-    for (const ScheduleAction& action : single_stage_schedule(static_cast<int>(microbatches.size()))) {
-        switch (action.type) {
-            case ScheduleAction::Type::forward:
-                forward(microbatches[static_cast<std::size_t>(action.microbatch)], action.microbatch, scale);
-                break;
-            case ScheduleAction::Type::backward: backward(action); break;
-            case ScheduleAction::Type::reduce:
-                reduce();
-                result.loss = read_sum(loss_sum_);
-                if (z_loss_sum_) result.z_loss = read_sum(z_loss_sum_);
-                if (!std::isfinite(result.loss)) skip(step, "loss", result.loss, result);
-                break;
-            case ScheduleAction::Type::optimizer:
-                if (!update || result.skipped) break;
-                engine_.mark("optimizer");
-                result.gradient_norm = optimizer_.update(gradients_, step - skipped_steps_, learning_rate);
-                if (!std::isfinite(result.gradient_norm))
-                    skip(step, "gradient norm", result.gradient_norm, result);
-                else
-                    result.underflow = optimizer_.underflow();
-                break;
-            default: CLEAVE_CHECK(false, "an action of pipelines in a single stage");
-        }
-    }
+    const PipelineSchedule& schedule = schedule_of(static_cast<int>(microbatches.size()));
+    Running running{microbatches, schedule, 1.0 / static_cast<double>(result.tokens),
+                    {engine_, model_, schedule, rows_of(engine_, model_, microbatches.front().size())}};
+    const int stage = stage_of_pipeline(engine_.mesh(), engine_.rank());
+    for (const ScheduleAction& action : schedule.of_stage[static_cast<std::size_t>(stage)])
+        perform(action, running);
+    result.loss = read_sum(loss_sum_);
+    if (job_.train.z_loss != 0) result.z_loss = read_sum(z_loss_sum_);
+    if (!std::isfinite(result.loss)) skip(step, "loss", result.loss, result);
+    if (!update || result.skipped) return result;
+    engine_.mark("optimizer");
+    result.gradient_norm = optimizer_.update(gradients_, step - skipped_steps_, learning_rate);
+    if (!std::isfinite(result.gradient_norm))
+        skip(step, "gradient norm", result.gradient_norm, result);
+    else
+        result.underflow = optimizer_.underflow();
     return result;
 }
 

@@ -3,13 +3,17 @@
 //
 // The loss is the mean over the global batch's labels that are not masked, whatever the layout: their count, over all
 // microbatches and ranks, is known before the first backward, and every microbatch's loss and gradient is scaled by it.
+// In a pipeline a rank interprets its own stage's part of the schedule; only the stages that hold the embedding read
+// token ids, only those with the head labels, and loss, norm and counts are the same on all.
 // Thread rule: one rank's thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/transformer.h"
@@ -17,6 +21,7 @@
 #include "parallel/gradient_buckets.h"
 #include "parallel/schedule.h"
 #include "train/optimizer.h"
+#include "train/pipeline_traffic.h"
 #include "train/samples.h"
 
 namespace cleave {
@@ -49,18 +54,31 @@ class TrainStep {
     void set_skipped_steps(std::int64_t steps) { skipped_steps_ = steps; }
 
   private:
+    // A microbatch in a chunk, between its forward and the end of its backward.
     struct InFlight {
-        int microbatch;
         std::unique_ptr<Tape> tape;
-        Tensor objective;
+        Tensor input;   // the stream that came in; empty where token ids did
+        Tensor output;  // the stream that went out, or the objective
+    };
+    // A step that runs.
+    struct Running {
+        const std::vector<Samples>& microbatches;
+        const PipelineSchedule& schedule;
+        double scale;
+        PipelineTraffic traffic;
     };
     StepResult interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step,
                          double learning_rate);
     std::int64_t count_labels(const std::vector<Samples>& microbatches);
-    void forward(const Samples& samples, int microbatch, double scale);
-    void backward(const ScheduleAction& action);
+    void perform(const ScheduleAction& action, Running& running);
+    void forward(const ScheduleAction& action, Running& running);
+    void losses(InFlight& flight, const Samples& samples, const Tensor& stream, double scale);
+    void backward(const ScheduleAction& action, Running& running);
+    void weight_gradient(const ScheduleAction& action);
+    void mark(std::string_view what, const ScheduleAction& action);
     void reduce();
     double read_sum(Tensor& sum);
+    const PipelineSchedule& schedule_of(int microbatches);
     void skip(std::int64_t step, std::string_view what, double value, StepResult& result);
 
     Engine& engine_;
@@ -68,9 +86,10 @@ class TrainStep {
     const Job job_;  // its own: callers may pass a temporary
     GradientBuckets gradients_;
     Optimizer optimizer_;
-    std::vector<InFlight> in_flight_;  // microbatches between forward and backward
-    Tensor loss_sum_;                  // of the microbatches so far
-    Tensor z_loss_sum_;                // empty where there is none
+    PipelineSchedule schedule_;                         // of the last step
+    std::map<std::pair<int, int>, InFlight> in_flight_;  // by chunk and microbatch
+    Tensor loss_sum_;                                   // of the microbatches so far; empty where the head is elsewhere
+    Tensor z_loss_sum_;
     std::uint64_t step_ = 0;           // the one that runs
     std::int64_t skipped_steps_ = 0;
     std::int64_t skipped_in_a_row_ = 0;

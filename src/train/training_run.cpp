@@ -54,7 +54,7 @@ TrainingRun::TrainingRun(SharedRun& shared, comm::Communicator& world)
       job_(shared.job),
       world_(world),
       engine_(shared.mesh, world, shared.team),
-      model_(engine_, job_.model, layouts_of(shared.job, shared.mesh), job_.train.dtype, zero_options(job_)),
+      model_(model_of(job_, engine_)),
       step_(engine_, model_, job_),
       sampler_(shared.dataset, job_.model.context, job_.train.seed, job_.data.separate_documents),
       dp_(shared.mesh.size(shared.mesh.axis("dp"))),

@@ -48,6 +48,7 @@ void judge(VerifyReport& report, const std::string& what, bool equal) {
 Job on_one_rank(const Job& job) {
     Job one = job;
     one.mesh = {};
+    one.pipeline = {};
     one.sequence_parallel = false;
     one.zero = {};
     return one;

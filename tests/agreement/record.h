@@ -36,7 +36,7 @@ inline std::vector<Samples> samples_of(const ModelConfig& config, const Job& job
 inline Recorded record(
     Engine& engine, const ModelConfig& config, const Job& job, int accumulation,
     const std::function<void()>& begins = [] {}) {
-    Transformer model(engine, config, layouts_of(job, engine.mesh()), job.train.dtype, zero_options(job));
+    Transformer model = model_of(job, engine);
     model.initialize(1);
     TrainStep step(engine, model, job);
     begins();
