@@ -30,7 +30,7 @@ void save(const std::filesystem::path& path, const ParameterStore& store, const 
     const bool writes = store.engine().rank() == 0;
     CheckpointWriter writer;
     for (const Kind& kind : kinds)
-        for (const Parameter* parameter : store.buckets().parameters())
+        for (const Parameter* parameter : store.buckets().all_parameters())
             writer.declare(kind.name_of(*parameter), kind.flats->front().dtype(), parameter->shape);
     if (writes) writer.open(path, metadata);
     for (const Kind& kind : kinds)
