@@ -1,5 +1,7 @@
 #include "train/training_run.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -99,7 +101,16 @@ std::string chunks_text(const Job& job, int dp) {
                        job.tensor_parallel_chunks, counted(microbatch_size(job, dp), "sequence"));
 }
 
-// What is cut along dp and tp.
+// The layers of each part of the model, "3+4+4+3 layers".
+std::string pipeline_text(const Job& job) {
+    if (job.mesh.pp == 1) return "";
+    const PipelineForm form = pipeline_form(job);
+    const std::string chunks = form.chunks == 1 ? "" : fmt::format(" of {}", counted(form.chunks, "chunk"));
+    return fmt::format("; pp {}: {}, stages{} with {} layers", job.mesh.pp, job.pipeline.schedule, chunks,
+                       fmt::join(form.layers, "+"));
+}
+
+// What is cut along dp, tp and pp.
 std::string placements_text(const Job& job, int dp) {
     const Job::Zero& zero = job.zero;
     constexpr std::string_view kOfStage[] = {"parameters R", "parameters R, optimizer state S(0)",
@@ -114,7 +125,8 @@ std::string placements_text(const Job& job, int dp) {
                                             : fmt::format("; tp {}: matrices, heads and vocabulary cut{}", job.mesh.tp,
                                                           job.sequence_parallel ? ", the stream cut by tokens" : "") +
                                                   chunks_text(job, dp);
-    return fmt::format("batch S(0) along dp, {}{}{}", kOfStage[static_cast<std::size_t>(zero.stage)], text, tp);
+    return fmt::format("batch S(0) along dp, {}{}{}{}", kOfStage[static_cast<std::size_t>(zero.stage)], text, tp,
+                       pipeline_text(job));
 }
 
 }  // namespace

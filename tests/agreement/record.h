@@ -50,10 +50,10 @@ inline Recorded record(
     return recorded;
 }
 
-// On dp x job.mesh.tp ranks.
+// On dp x job.mesh.pp x job.mesh.tp ranks.
 inline void expect_agreement(const ModelConfig& config, Job job, int dp, int accumulation) {
     job.model = config;  // whose heads the mesh must fit
-    const int ranks = dp * job.mesh.tp;
+    const int ranks = dp * job.mesh.pp * job.mesh.tp;
     const Mesh mesh = mesh_of(job, ranks);
     std::vector<Recorded> executed(static_cast<std::size_t>(ranks));
     comm::LaunchOptions launch;
