@@ -45,8 +45,8 @@ std::string kind_of(const toml::node& node) {
 }
 
 // The files and folders that a job reads.
-std::array<std::string*, 4> files_of(Job& job) {
-    return {&job.data.path, &job.data.tokenizer_file, &job.data.mask, &job.weights};
+std::array<std::string*, 5> files_of(Job& job) {
+    return {&job.data.path, &job.data.tokenizer_file, &job.data.mask, &job.weights, &job.pipeline.schedule_file};
 }
 
 using Places = std::map<std::string, std::string, std::less<>>;

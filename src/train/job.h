@@ -37,7 +37,8 @@ struct Job {
         int tp = 1;
     };
     struct Pipeline {
-        std::string schedule = "1f1b";  // a kind (parallel/schedule.h), or a file
+        std::string schedule = "1f1b";  // a kind (parallel/schedule_kinds.h)
+        std::string schedule_file;      // or one in a file (parallel/schedule_file.h)
         int chunks = 0;                 // virtual stages of a stage; 0 = the schedule's own
         std::string layers;             // of each virtual stage, "3,4,4,3"; empty = as evenly as possible
     };

@@ -185,35 +185,40 @@ void add_data(std::vector<Key>& keys, Job::Data& d) {
 
 void add_mesh(std::vector<Key>& keys, Job::Mesh& m) {
     using enum OnResume;
-    keys.insert(keys.end(),
-                {
-                    {"mesh.pp", "ranks along pp (stages of a pipeline: each has some of the layers)", &m.pp, kRanks,
-                     announce},
-                    {"mesh.dp", "ranks along dp (each has its own part of the batch); 0 = fills --ranks", &m.dp,
-                     from_zero(1 << 20), announce},
-                    {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, announce},
-                    {"mesh.tp", "ranks along tp (each has a part of every matrix, of the heads and of the vocabulary)",
-                     &m.tp, kRanks, announce},
-                });
+    keys.insert(
+        keys.end(),
+        {
+            {"mesh.pp", "ranks along pp (stages of a pipeline: each has some of the layers)", &m.pp, kRanks, announce},
+            {"mesh.dp", "ranks along dp (each has its own part of the batch); 0 = fills --ranks", &m.dp,
+             from_zero(1 << 20), announce},
+            {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, announce},
+            {"mesh.tp", "ranks along tp (each has a part of every matrix, of the heads and of the vocabulary)", &m.tp,
+             kRanks, announce},
+        });
 }
 
 void add_pipeline(std::vector<Key>& keys, Job::Pipeline& p) {
     using enum OnResume;
-    keys.insert(keys.end(),
-                {
-                    {"pipeline.schedule",
-                     "with mesh.pp: the order of forward and backward on each stage, by name (cleave schedule --help "
-                     "lists them), or a file that `cleave schedule` understands",
-                     &p.schedule, kAny, announce},
-                    {"pipeline.chunks",
-                     "parts of the model that a stage has, one after the other in the order of the schedule; 0 = as many "
-                     "as the schedule says",
-                     &p.chunks, from_zero(1 << 10), announce},
-                    {"pipeline.layers",
-                     "layers of each part of the model, from the first to the last, as in \"3,4,4,3\"; empty = as "
-                     "evenly as possible, the first and the last part with the fewer ones",
-                     &p.layers, kAny, announce},
-                });
+    keys.insert(
+        keys.end(),
+        {
+            {"pipeline.schedule",
+             "with mesh.pp: the order of forward and backward on each stage, by name (cleave schedule --help "
+             "lists them)",
+             &p.schedule, kAny, announce},
+            {"pipeline.schedule_file",
+             "in its place a schedule of your own, in the format of `cleave schedule`; in a run file it is "
+             "relative to that file's folder",
+             &p.schedule_file, kAny, accept},
+            {"pipeline.chunks",
+             "parts of the model that a stage has, one after the other in the order of the schedule; 0 = as many "
+             "as the schedule says",
+             &p.chunks, from_zero(1 << 10), announce},
+            {"pipeline.layers",
+             "layers of each part of the model, from the first to the last, as in \"3,4,4,3\"; empty = as "
+             "evenly as possible, the first and the last part with the fewer ones",
+             &p.layers, kAny, announce},
+        });
 }
 
 void add_zero(std::vector<Key>& keys, Job::Zero& z) {

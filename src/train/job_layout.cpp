@@ -1,13 +1,22 @@
 #include "train/job_layout.h"
 
+#include "base/error.h"
+#include "base/file.h"
 #include "parallel/data_parallel.h"
+#include "parallel/schedule_file.h"
+#include "parallel/schedule_kinds.h"
 #include "parallel/sequence_parallel.h"
 #include "parallel/tensor_parallel.h"
 #include "parallel/zero.h"
 #include "train/pipeline_check.h"
-#include "parallel/schedule_temporary.h"
 
 namespace cleave {
+
+namespace {
+
+constexpr std::size_t kMostScheduleText = std::size_t{1} << 26;
+
+}  // namespace
 
 Mesh mesh_of(const Job& job, int ranks) {
     Mesh mesh({{"pp", job.mesh.pp}, {"dp", data_parallel_ranks(job, ranks)}, {"cp", job.mesh.cp}, {"tp", job.mesh.tp}});
@@ -25,9 +34,29 @@ ModelLayouts layouts_of(const Job& job, const Mesh& mesh) {
     return layouts;
 }
 
+namespace {
+
+PipelineSchedule schedule_in_file(const Job& job) {
+    const std::string& path = job.pipeline.schedule_file;
+    return parse_schedule(read_text_file(path, kMostScheduleText), path, {});
+}
+
+}  // namespace
+
 PipelineForm pipeline_form(const Job& job) {
     if (job.mesh.pp == 1) return {};
-    PipelineForm form = temporary_form(job.pipeline.schedule, job.mesh.pp, job.pipeline.chunks);
+    PipelineForm form;
+    form.stages = job.mesh.pp;
+    if (job.pipeline.schedule_file.empty()) {
+        const ScheduleKind* kind = find_schedule_kind(job.pipeline.schedule);
+        CLEAVE_CHECK(kind != nullptr, "{} is no schedule", job.pipeline.schedule);
+        form.chunks = job.pipeline.chunks == 0 ? kind->chunks : job.pipeline.chunks;
+        form.route = kind->route;
+    } else {
+        const PipelineSchedule schedule = schedule_in_file(job);
+        form.chunks = schedule.chunks;
+        form.route = schedule.route;
+    }
     form.layers = job.pipeline.layers.empty()
                       ? distribute_layers(job.model.layers, form.virtual_stages(), head_in_layers(job))
                       : layer_counts(job.pipeline.layers).value();
@@ -47,16 +76,22 @@ double head_in_layers(const Job& job) {
 }
 
 PipelineSchedule pipeline_schedule(const Job& job, int microbatches) {
-    if (job.mesh.pp > 1) return temporary_schedule(job.pipeline.schedule, pipeline_form(job), microbatches);
-    PipelineSchedule schedule;
-    schedule.microbatches = microbatches;
-    schedule.of_stage = {single_stage_schedule(microbatches)};
-    return schedule;
+    if (job.mesh.pp == 1) {
+        PipelineSchedule schedule;
+        schedule.microbatches = microbatches;
+        schedule.of_stage = {single_stage_schedule(microbatches)};
+        return schedule;
+    }
+    if (!job.pipeline.schedule_file.empty()) return schedule_in_file(job);
+    return make_schedule(schedule_options(job, microbatches));
+}
+
+ScheduleOptions schedule_options(const Job& job, int microbatches) {
+    return {job.pipeline.schedule, job.mesh.pp, microbatches, job.pipeline.chunks, {}};
 }
 
 Transformer model_of(const Job& job, Engine& engine) {
-    return {engine,           job.model,         layouts_of(job, engine.mesh()),
-            job.train.dtype,  zero_options(job), pipeline_form(job)};
+    return {engine, job.model, layouts_of(job, engine.mesh()), job.train.dtype, zero_options(job), pipeline_form(job)};
 }
 
 }  // namespace cleave

@@ -4,6 +4,7 @@
 
 #include "model/transformer.h"
 #include "parallel/pipeline.h"
+#include "parallel/schedule_kinds.h"
 #include "train/job.h"
 
 namespace cleave {
@@ -14,6 +15,7 @@ ModelLayouts layouts_of(const Job& job, const Mesh& mesh);
 // How its model is cut by depth (pipeline.layers, or by work), and the order of a step with so many microbatches.
 PipelineForm pipeline_form(const Job& job);
 PipelineSchedule pipeline_schedule(const Job& job, int microbatches);
+ScheduleOptions schedule_options(const Job& job, int microbatches);
 
 // How long the head of its model takes, in layers, by their matrix products.
 double head_in_layers(const Job& job);
