@@ -53,6 +53,7 @@ std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_explain_command();
 std::unique_ptr<Command> make_memory_command();
+std::unique_ptr<Command> make_schedule_command();
 std::unique_ptr<Command> make_generate_command();
 std::unique_ptr<Command> make_eval_command();
 std::unique_ptr<Command> make_convert_command();

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
     commands.push_back(make_verify_command());
     commands.push_back(make_explain_command());
     commands.push_back(make_memory_command());
+    commands.push_back(make_schedule_command());
     commands.push_back(make_generate_command());
     commands.push_back(make_eval_command());
     commands.push_back(make_tokenize_command());

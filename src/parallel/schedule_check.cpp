@@ -74,7 +74,8 @@ class ListCheck {
         const auto place = schedule_.place_of(at_, action_.microbatch);
         if (place.chunk != action_.chunk || place.stage != stage_) {
             const int chunk = 1 - action_.chunk;
-            fail(fmt::format("on the route 'mirrored' microbatch {} goes through the chunks {}", action_.microbatch, chunk),
+            fail(fmt::format("on the route 'mirrored' microbatch {} goes through the chunks {}", action_.microbatch,
+                             chunk),
                  text_of({action_.type, action_.microbatch, chunk, false}));
         }
     }
@@ -134,8 +135,8 @@ class ListCheck {
     }
 
     void check_mark(const std::vector<std::size_t>& last) {
-        const bool right = makes_weight_gradients(action_.type) &&
-                           last[static_cast<std::size_t>(action_.chunk)] == position_;
+        const bool right =
+            makes_weight_gradients(action_.type) && last[static_cast<std::size_t>(action_.chunk)] == position_;
         if (action_.last_backward == right) return;
         fail(right ? "it is the chunk's last that makes weight gradients, and is not marked so"
                    : "it is marked as the chunk's last that makes weight gradients",
@@ -176,9 +177,7 @@ class ListCheck {
     }
 
     // On the mirrored route a microbatch stays in its direction, so any microbatch of the chunk's tells the place.
-    int stage_of(int virtual_stage) const {
-        return schedule_.place_of(virtual_stage, action_.microbatch).stage;
-    }
+    int stage_of(int virtual_stage) const { return schedule_.place_of(virtual_stage, action_.microbatch).stage; }
 
     std::string after(ActionType type) const {
         return fmt::format("after {}", text_of({type, action_.microbatch, action_.chunk, false}));

@@ -1,6 +1,8 @@
-// Whether a schedule can run, and does a step: checked before it is run, drawn or simulated, in time linear in its actions.
+// Whether a schedule can run, and does a step: checked before it is run, drawn or simulated, in time linear in its
+// actions.
 //
-//   - every microbatch goes once forward through every virtual stage, and once backward, whole or in halves, each action
+//   - every microbatch goes once forward through every virtual stage, and once backward, whole or in halves, each
+//   action
 //     after what it needs, and a weight gradient only after its own input gradient;
 //   - every message has its two ends, once, after what it carries is made and before it is used; none leads nowhere or
 //     from a stage to itself;
@@ -8,9 +10,8 @@
 //   - the lists end even if every message were a meeting: no buffer at all, a send and its receive wait for each other.
 //     Whatever buffers a transport has, more of them never make it wait longer.
 //
-// Where several things are wrong the first is told: of the lowest stage, there the first in its list. Only then are waits
-// in a circle looked for.
-// Thread rule: pure functions.
+// Where several things are wrong the first is told: of the lowest stage, there the first in its list. Only then are
+// waits in a circle looked for. Thread rule: pure functions.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,7 @@
-// DualPipe and its half, the vee. Both are one pattern: `half` stages from an end of the pipeline to its middle, and two
-// flows of microbatches, the one that enters at the end (0) and the one that comes back from the middle (1). In DualPipe
-// the two ends mirror each other, and flow 1 is the other end's flow 0; in the vee flow 1 is flow 0's own way back.
+// DualPipe and its half, the vee. Both are one pattern: `half` stages from an end of the pipeline to its middle, and
+// two flows of microbatches, the one that enters at the end (0) and the one that comes back from the middle (1). In
+// DualPipe the two ends mirror each other, and flow 1 is the other end's flow 0; in the vee flow 1 is flow 0's own way
+// back.
 #include <array>
 
 #include "parallel/schedule_orders.h"
@@ -11,7 +12,8 @@ namespace {
 class DualList {
   public:
     // Chunks and first microbatches of the flows 0 and 1.
-    DualList(std::array<int, 2> chunks, std::array<int, 2> first) : chunks_(chunks), next_{first, first, first, first} {}
+    DualList(std::array<int, 2> chunks, std::array<int, 2> first)
+        : chunks_(chunks), next_{first, first, first, first} {}
 
     void forward(int flow) { add(ActionType::forward, flow); }
     void backward(int flow) {
@@ -46,8 +48,8 @@ class DualList {
     std::array<std::array<int, 2>, 4> next_;
 };
 
-// The eight parts of the published pattern for the stage that is `from_end` stages from its end; `each`: microbatches of
-// a flow, at least 2 half.
+// The eight parts of the published pattern for the stage that is `from_end` stages from its end; `each`: microbatches
+// of a flow, at least 2 half.
 void fill_dual(DualList& list, int half, int from_end, int each) {
     const int inner = half - from_end - 1;
     for (int i = 0; i < 2 * inner; ++i) list.forward(0);

@@ -114,8 +114,8 @@ class ScheduleParser {
     }
 
     void read_header(std::string_view name, const std::vector<Word>& words, std::string_view line) {
-        const auto which = static_cast<std::size_t>(
-            std::find(kHeaderWords.begin(), kHeaderWords.end(), name) - kHeaderWords.begin());
+        const auto which =
+            static_cast<std::size_t>(std::find(kHeaderWords.begin(), kHeaderWords.end(), name) - kHeaderWords.begin());
         if (!lines_.empty()) return problem(line_, 1, "'{}' stands behind the stages; accepted: before them", name);
         if (given_[which]) return problem(line_, words[0].column, "'{}' stands a second time; accepted: once", name);
         given_[which] = true;
@@ -155,9 +155,10 @@ class ScheduleParser {
         for (const Word& word : words) {
             const auto action = action_in(word.text);
             if (!action) {
-                problem(line_, word.column,
-                        "found '{}'; accepted: F, B, I, W, SA, RA, SG or RG with a microbatch (F0, in chunk 1 F0@1), R, O",
-                        shortened(std::string(word.text)));
+                problem(
+                    line_, word.column,
+                    "found '{}'; accepted: F, B, I, W, SA, RA, SG or RG with a microbatch (F0, in chunk 1 F0@1), R, O",
+                    shortened(std::string(word.text)));
                 continue;
             }
             messages_ |= is_message(action->type);
@@ -169,10 +170,12 @@ class ScheduleParser {
     void check_header() {
         const int end = std::max(1, line_);
         for (const std::size_t which : {std::size_t{1}, std::size_t{2}})
-            if (!given_[which]) problem(end, 1, "there is no line '{}'; accepted: one before the stages", kHeaderWords[which]);
+            if (!given_[which])
+                problem(end, 1, "there is no line '{}'; accepted: one before the stages", kHeaderWords[which]);
         if (schedule_.route != Route::round_robin && !given_[3]) schedule_.chunks = 2;
         if (schedule_.route != Route::round_robin && schedule_.chunks != 2)
-            problem(end, 1, "chunks: found {}; accepted with the route {}: 2", schedule_.chunks, name_of(schedule_.route));
+            problem(end, 1, "chunks: found {}; accepted with the route {}: 2", schedule_.chunks,
+                    name_of(schedule_.route));
         if (schedule_.route == Route::mirrored && schedule_.microbatches % 2 != 0)
             problem(end, 1, "microbatches: found {}; accepted with the route mirrored: even numbers",
                     schedule_.microbatches);
@@ -214,7 +217,8 @@ std::string schedule_text(const PipelineSchedule& schedule, ScheduleListing list
     std::string name = schedule.name;  // a file's path may hold anything
     for (char& c : name)
         if (c == '#' || static_cast<unsigned char>(c) < ' ') c = '_';
-    std::string text = fmt::format("name {}\nstages {}\nmicrobatches {}\nchunks {}\nroute {}\n", name, schedule.stages, schedule.microbatches, schedule.chunks, name_of(schedule.route));
+    std::string text = fmt::format("name {}\nstages {}\nmicrobatches {}\nchunks {}\nroute {}\n", name, schedule.stages,
+                                   schedule.microbatches, schedule.chunks, name_of(schedule.route));
     for (const Schedule& list : schedule.of_stage) {
         bool first = true;
         for (const ScheduleAction& action : list) {

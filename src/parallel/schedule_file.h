@@ -9,13 +9,13 @@
 //     F0 F1 B0 F2 B1 B2
 //     F0 I0 F1 W0 B1 F2 B2
 //
-// Lines of a header in any order, then a line of actions for each stage, the first stage first. An action is its letters
-// and the microbatch, with @c behind it in chunk c (0 where it is not said): F forward, B backward, I input gradient, W
-// weight gradient; microbatches count from 0. Where the file names no messages they are added (schedule_messages.h).
-// Where it does it must name all of them: SA and RA send and receive an activation, SG and RG a gradient; a message has
-// the microbatch and chunk of the action on its own stage that made it or that needs it. R and O, the reduction and the
-// update, may stand at the end of a line and are added where they do not.
-// Thread rule: pure functions.
+// Lines of a header in any order, then a line of actions for each stage, the first stage first. An action is its
+// letters and the microbatch, with @c behind it in chunk c (0 where it is not said): F forward, B backward, I input
+// gradient, W weight gradient; microbatches count from 0. Where the file names no messages they are added
+// (schedule_messages.h). Where it does it must name all of them: SA and RA send and receive an activation, SG and RG a
+// gradient; a message has the microbatch and chunk of the action on its own stage that made it or that needs it. R and
+// O, the reduction and the update, may stand at the end of a line and are added where they do not. Thread rule: pure
+// functions.
 #pragma once
 
 #include <string>

@@ -4,11 +4,13 @@
 //     gpipe        all forwards, then all backwards. Huang et al., "GPipe", 2019
 //     1f1b         stage s of p does p - s forwards, then a backward and a forward in turn. Also pipedream-flush.
 //                  Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", 2021
-//     interleaved  1F1B with several chunks a stage. Narayanan et al., "Efficient Large-Scale Language Model Training on
+//     interleaved  1F1B with several chunks a stage. Narayanan et al., "Efficient Large-Scale Language Model Training
+//     on
 //                  GPU Clusters Using Megatron-LM", 2021, section 2.2. Microbatches go in groups of p or more, so that
 //                  their number need not be a multiple of p: "The Llama 3 Herd of Models", 2024, section 3.3.2
-//     zb-h1        1F1B whose W of stage s stands s microbatches behind its I: as many activations as 1F1B's first stage
-//     zb-h2        2 (p - s) - 1 forwards first and W 2 s microbatches behind: no idle time between a stage's first and
+//     zb-h1        1F1B whose W of stage s stands s microbatches behind its I: as many activations as 1F1B's first
+//     stage zb-h2        2 (p - s) - 1 forwards first and W 2 s microbatches behind: no idle time between a stage's
+//     first and
 //                  last action. Both: Qi et al., "Zero Bubble Pipeline Parallelism", 2023, section 2
 //     zbv          two chunks in a vee, no more activations than 1F1B. The same paper, section 6
 //     v-half       two chunks in a vee, about half the activations of 1F1B
@@ -36,7 +38,7 @@ struct ScheduleKind {
     std::string_view alias;    // or empty
     std::string_view summary;  // one line
     Route route;
-    int chunks;   // of a stage; where `any_chunks`, the number by default, and others from 2 are possible
+    int chunks;  // of a stage; where `any_chunks`, the number by default, and others from 2 are possible
     bool any_chunks;
     bool splits_backward;  // into input and weight gradients, all of it or a part
 };

@@ -43,7 +43,9 @@ void append_message(PipelineSchedule& schedule, int stage, const ScheduleAction&
 }  // namespace
 
 void add_messages(PipelineSchedule& schedule, const ScheduleDurations& durations) {
-    const Timeline timeline = simulate(schedule, durations);
+    ScheduleDurations apart = durations;
+    apart.overlapped = 0;
+    const Timeline timeline = simulate(schedule, apart);
     std::vector<Schedule> ends(schedule.of_stage.size());  // what a list has after its computing: reduce, optimizer
     for (std::size_t s = 0; s < ends.size(); ++s) {
         for (const ScheduleAction& action : schedule.of_stage[s])

@@ -53,9 +53,8 @@ ComputeOrder zero_bubble_h1_order(int stages, int microbatches) {
 }
 
 ComputeOrder zero_bubble_h2_order(int stages, int microbatches) {
-    return each_stage(stages, [&](int stage) {
-        return alternating(microbatches, 2 * (stages - stage) - 1, 2 * stage);
-    });
+    return each_stage(stages,
+                      [&](int stage) { return alternating(microbatches, 2 * (stages - stage) - 1, 2 * stage); });
 }
 
 }  // namespace cleave

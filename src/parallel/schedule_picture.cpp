@@ -17,7 +17,8 @@ std::set<double> durations_in(const Timeline& timeline, const ScheduleDurations&
         for (const TimedAction& timed : stage) types[static_cast<std::size_t>(timed.action.type)] = true;
     for (int type = 0; type < kActionTypes; ++type)
         if (types[type]) found.insert(durations.of(static_cast<ActionType>(type)));
-    if (durations.message > 0) found.insert(durations.message);
+    for (const double also : {durations.message, durations.overlapped})
+        if (also > 0) found.insert(also);
     return found;
 }
 
@@ -52,7 +53,8 @@ std::string legend_of(const PipelineSchedule& schedule, const Timeline& timeline
     std::string legend = "digit: forward of that microbatch; small letter: ";
     legend += split && whole ? "its backward, or input gradient" : split ? "its input gradient" : "its backward";
     legend += split ? "; capital letter: its weight gradient; .: idle\n" : "; .: idle\n";
-    if (schedule.microbatches > 10) legend += "microbatches count from 0 and share a letter with every tenth one after it\n";
+    if (schedule.microbatches > 10)
+        legend += "microbatches count from 0 and share a letter with every tenth one after it\n";
     if (schedule.chunks > 1)
         legend += fmt::format("{} rows a stage, one for each chunk, the first stage on top\n", schedule.chunks);
     else
@@ -79,8 +81,9 @@ SchedulePicture draw_schedule(const PipelineSchedule& schedule, const ScheduleDu
         for (const TimedAction& timed : stage) {
             const auto begin = static_cast<std::size_t>(std::min<std::int64_t>(slot_at(timed.start), picture.shown));
             const auto end = static_cast<std::size_t>(std::min<std::int64_t>(slot_at(timed.end), picture.shown));
-            for (std::string& row : rows) std::fill(row.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                    row.begin() + static_cast<std::ptrdiff_t>(end), ' ');
+            for (std::string& row : rows)
+                for (std::size_t slot = begin; slot < end; ++slot)
+                    if (row[slot] == '.') row[slot] = ' ';
             std::string& own = rows[static_cast<std::size_t>(timed.action.chunk)];
             std::fill(own.begin() + static_cast<std::ptrdiff_t>(begin), own.begin() + static_cast<std::ptrdiff_t>(end),
                       letter_of(timed.action));

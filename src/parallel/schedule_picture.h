@@ -24,8 +24,8 @@ struct SchedulePicture {
     int shown = 0;       // of them, from the first
     double slot = 1;     // in the units of durations
 };
-// At most `columns` slots (0: all) are drawn. A slot is the longest time of which all durations are multiples, or, where
-// that is less than an eighth of the shortest one, a quarter of the shortest, to which times are rounded.
+// At most `columns` slots (0: all) are drawn. A slot is the longest time of which all durations are multiples, or,
+// where that is less than an eighth of the shortest one, a quarter of the shortest, to which times are rounded.
 SchedulePicture draw_schedule(const PipelineSchedule& schedule, const ScheduleDurations& durations,
                               const Timeline& timeline, int columns);
 

@@ -54,6 +54,7 @@ class Simulation {
         const auto s = static_cast<std::size_t>(stage);
         if (next_[s] == schedule_.of_stage[s].size()) return false;
         const ScheduleAction& action = schedule_.of_stage[s][next_[s]];
+        if (runs_with_next(s)) return both(stage, action, schedule_.of_stage[s][next_[s] + 1]);
         if (is_compute(action.type)) {
             if (!compute(stage, action)) return false;
         } else if (is_message(action.type)) {
@@ -64,19 +65,46 @@ class Simulation {
     }
 
     bool compute(int stage, const ScheduleAction& action) {
-        const auto s = static_cast<std::size_t>(stage);
+        const double ready = ready_at(stage, action);
+        if (ready == kNotYet) return false;
+        run(stage, action, ready, durations_.of(action.type));
+        return true;
+    }
+
+    // When what the action needs is there; kNotYet where that is not known yet.
+    double ready_at(int stage, const ScheduleAction& action) const {
         const int at = schedule_.virtual_stage_of(stage, action.chunk);
         const std::size_t cell = cell_of(schedule_, at, action.microbatch);
-        double ready = 0;
-        if (action.type == ActionType::forward && at > 0)
-            ready = activations_.arrived[cell];
-        else if (passes_gradient_on(action.type) && at + 1 < schedule_.virtual_stages())
-            ready = gradients_.arrived[cell];
-        if (ready == kNotYet) return false;
+        if (action.type == ActionType::forward && at > 0) return activations_.arrived[cell];
+        if (passes_gradient_on(action.type) && at + 1 < schedule_.virtual_stages()) return gradients_.arrived[cell];
+        return 0;
+    }
+
+    void run(int stage, const ScheduleAction& action, double ready, double duration) {
+        const auto s = static_cast<std::size_t>(stage);
         const double start = std::max(clock_[s], ready);
-        clock_[s] = start + durations_.of(action.type);
+        clock_[s] = start + duration;
         timeline_[s].push_back({action, start, clock_[s]});
-        if (action.type != ActionType::weight_gradient) hand_on(stage, at, action);
+        if (action.type != ActionType::weight_gradient)
+            hand_on(stage, schedule_.virtual_stage_of(stage, action.chunk), action);
+    }
+
+    bool runs_with_next(std::size_t s) const {
+        if (durations_.overlapped <= 0 || next_[s] + 1 == schedule_.of_stage[s].size()) return false;
+        const ScheduleAction& action = schedule_.of_stage[s][next_[s]];
+        const ScheduleAction& after = schedule_.of_stage[s][next_[s] + 1];
+        return action.type == ActionType::forward && after.type == ActionType::backward && action.chunk != after.chunk;
+    }
+    bool both(int stage, const ScheduleAction& forward, const ScheduleAction& backward) {
+        const double ready = std::min(ready_at(stage, forward), ready_at(stage, backward));
+        if (ready == kNotYet) return false;
+        const auto s = static_cast<std::size_t>(stage);
+        const double start = std::max({clock_[s], ready_at(stage, forward), ready_at(stage, backward)});
+        for (const ScheduleAction* action : {&forward, &backward}) {
+            clock_[s] = start;
+            run(stage, *action, start, durations_.overlapped);
+        }
+        next_[s] += 2;
         return true;
     }
 
@@ -116,6 +144,12 @@ class Simulation {
     std::vector<int> waiting_;
     Timeline timeline_;
 };
+
+PipelineSchedule computing_of(PipelineSchedule schedule) {
+    for (Schedule& list : schedule.of_stage)
+        std::erase_if(list, [](const ScheduleAction& action) { return !is_compute(action.type); });
+    return schedule;
+}
 
 Bubble bubble_of(double window, double useful, int stages) {
     const double total = window * stages;
@@ -167,6 +201,7 @@ double ScheduleDurations::of(ActionType type) const {
 
 Timeline simulate(const PipelineSchedule& schedule, const ScheduleDurations& durations,
                   const std::vector<double>& begin) {
+    if (durations.overlapped > 0) return Simulation(computing_of(schedule), durations, begin).run();
     return Simulation(schedule, durations, begin).run();
 }
 
@@ -175,7 +210,11 @@ ScheduleFigures figures_of(const PipelineSchedule& schedule, const ScheduleDurat
     ScheduleFigures figures;
     for (const auto& stage : timeline) {
         double busy = 0;
-        for (const TimedAction& timed : stage) busy += timed.end - timed.start;
+        double until = 0;  // two that run together are busy once
+        for (const TimedAction& timed : stage) {
+            busy += timed.end - std::max(timed.start, until);
+            until = timed.end;
+        }
         figures.busy.push_back(busy);
         figures.own_window.push_back(stage.empty() ? 0 : stage.back().end - stage.front().start);
         figures.useful += busy;

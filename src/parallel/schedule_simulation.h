@@ -25,6 +25,10 @@ struct ScheduleDurations {
     double input_gradient = 1;
     double weight_gradient = 1;
     double message = 0;
+    // Of a forward and the whole backward of another chunk right behind it, if they run together (DualPipe); 0: they do
+    // not. The start of both then waits for both their inputs, and their results are there at the end. Messages are
+    // taken to be issued in time.
+    double overlapped = 0;
     double backward() const { return input_gradient + weight_gradient; }
     double of(ActionType type) const;
 };
@@ -52,9 +56,9 @@ struct ScheduleFigures {
     double useful = 0;               // the sum over all stages' actions
     std::vector<double> busy;        // of each stage
     std::vector<double> own_window;  // of each stage, from its own first action to its own last
-    Bubble step{};                   // the window is one step; also what steady repetition with a norm over all stages has
-    double period = 0;               // between steps that follow each other with no such norm
-    Bubble steady{};                 // of those
+    Bubble step{};      // the window is one step; also what steady repetition with a norm over all stages has
+    double period = 0;  // between steps that follow each other with no such norm
+    Bubble steady{};    // of those
 };
 ScheduleFigures figures_of(const PipelineSchedule& schedule, const ScheduleDurations& durations,
                            const Timeline& timeline);

@@ -1,4 +1,5 @@
-// Schedules with two chunks a stage, laid out as a vee: the first stage has both ends of the model, the last its middle.
+// Schedules with two chunks a stage, laid out as a vee: the first stage has both ends of the model, the last its
+// middle.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +17,9 @@ class CountedList {
         add(ActionType::input_gradient, chunk);
         add(ActionType::weight_gradient, chunk);
     }
-    int& done(ActionType type, int chunk) { return done_[static_cast<std::size_t>(type)][static_cast<std::size_t>(chunk)]; }
+    int& done(ActionType type, int chunk) {
+        return done_[static_cast<std::size_t>(type)][static_cast<std::size_t>(chunk)];
+    }
     // Without the microbatches from `end` on, which were there to keep the pattern.
     Schedule below(int end) {
         std::erase_if(list_, [end](const ScheduleAction& action) { return action.microbatch >= end; });
@@ -28,9 +31,9 @@ class CountedList {
     std::array<std::array<int, 2>, kActionTypes> done_{};
 };
 
-// Warm-up: forwards of the first chunk until the first one is back at this stage for its second, then both in turn until
-// its backward comes, then second chunks' forwards with their backwards. In the steady part each stage does both chunks'
-// forward and backward in turn; in the end the weight gradients wait, so that input gradients go on.
+// Warm-up: forwards of the first chunk until the first one is back at this stage for its second, then both in turn
+// until its backward comes, then second chunks' forwards with their backwards. In the steady part each stage does both
+// chunks' forward and backward in turn; in the end the weight gradients wait, so that input gradients go on.
 Schedule zero_bubble_vee_list(int stages, int stage, int microbatches) {
     const auto F = ActionType::forward;
     const int pattern = std::max(microbatches, 2 * stages - 1);
@@ -80,7 +83,8 @@ struct VeeBlock {
 // gradient: what the block needs.
 int held_by(const VeeBlock& block, std::size_t stage) {
     std::array<bool, kBlock> taken{};
-    for (std::size_t pass = 0; pass < 4; ++pass) taken[static_cast<std::size_t>(block.start[pass][stage] % kBlock)] = true;
+    for (std::size_t pass = 0; pass < 4; ++pass)
+        taken[static_cast<std::size_t>(block.start[pass][stage] % kBlock)] = true;
     std::array<int, 2> end{};  // of the weight gradient of each chunk
     for (const std::size_t chunk : {1U, 0U}) {
         int at = block.start[chunk == 1 ? 2 : 3][stage] + 1;
@@ -104,15 +108,16 @@ int held_by(const VeeBlock& block) {
     return most;
 }
 
-// `waits`: idle time at the ends of the vee, before the second chunk's forward, its backward, the first chunk's backward.
+// `waits`: idle time at the ends of the vee, before the second chunk's forward, its backward, the first chunk's
+// backward.
 VeeBlock vee_block(int stages, const VeeOffsets& offsets, const std::array<int, 3>& waits) {
     const auto F = ActionType::forward;
     const auto I = ActionType::input_gradient;
     VeeBlock block{{{{F, 0, 0, false}, {F, 0, 1, false}, {I, 0, 1, false}, {I, 0, 0, false}}}, {}};
     for (auto& start : block.start) start.assign(static_cast<std::size_t>(stages), 0);
     const int last = stages - 1;
-    const int up = last * offsets.forward_down + 1 + waits[0];      // forward of the last stage's second chunk
-    const int down = up + last * offsets.forward_up + 1 + waits[1];  // backward of the first stage's second chunk
+    const int up = last * offsets.forward_down + 1 + waits[0];            // forward of the last stage's second chunk
+    const int down = up + last * offsets.forward_up + 1 + waits[1];       // backward of the first stage's second chunk
     const int home = down + last * offsets.backward_down + 1 + waits[2];  // backward of the last stage's first chunk
     for (int stage = 0; stage < stages; ++stage) {
         const auto s = static_cast<std::size_t>(stage);
@@ -129,8 +134,7 @@ VeeBlock best_block(int stages, const VeeOffsets& offsets) {
     VeeBlock best;
     int least = 0;
     for (int i = 0; i < kBlock * kBlock * kBlock; ++i) {
-        const VeeBlock block =
-            vee_block(stages, offsets, {i / (kBlock * kBlock), i / kBlock % kBlock, i % kBlock});
+        const VeeBlock block = vee_block(stages, offsets, {i / (kBlock * kBlock), i / kBlock % kBlock, i % kBlock});
         if (block.collides()) continue;
         const int held = held_by(block);
         if (least != 0 && held >= least) continue;
@@ -167,8 +171,7 @@ ComputeOrder zero_bubble_vee_order(int stages, int microbatches) {
 
 ComputeOrder controllable_memory_order(int stages, int microbatches, const VeeOffsets& offsets,
                                        const ScheduleDurations& durations) {
-    VeeOffsets o=offsets; if(getenv("OFF")){const char*e=getenv("OFF");o={e[0]-'0',e[1]-'0',e[2]-'0',e[3]-'0'};}
-    const VeeBlock block = best_block(stages, o);
+    const VeeBlock block = best_block(stages, offsets);
     PipelineSchedule schedule{"", stages, 2, microbatches, Route::vee, {}};
     for (int stage = 0; stage < stages; ++stage) schedule.of_stage.push_back(repeated(block, stage, microbatches));
     place_weight_gradients(schedule, held_by(block), durations);

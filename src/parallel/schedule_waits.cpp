@@ -71,8 +71,8 @@ class ListRun {
         ScheduleAction action;
     };
     End other_end(int stage, const ScheduleAction& action) const {
-        const auto place = schedule_.place_of(neighbour_of(schedule_, virtual_stage(stage, action), action.type),
-                                              action.microbatch);
+        const auto place =
+            schedule_.place_of(neighbour_of(schedule_, virtual_stage(stage, action), action.type), action.microbatch);
         const auto other = [&] {
             switch (action.type) {
                 case ActionType::send_activation: return ActionType::receive_activation;
@@ -106,7 +106,8 @@ class ListRun {
         return {place.stage, {action.type, action.microbatch, place.chunk, false}};
     }
 
-    // From a stage that waits along what is waited for, until a stage comes again: the circle, told from its lowest one.
+    // From a stage that waits along what is waited for, until a stage comes again: the circle, told from its lowest
+    // one.
     ScheduleProblem circle_from(int stage) const {
         std::vector<bool> seen(next_.size(), false);
         while (!seen[static_cast<std::size_t>(stage)]) {

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/utf8.h"
+#include "train/xml_text.h"
 
 namespace cleave {
 namespace {
@@ -110,23 +111,6 @@ int decimals_of(double step) {
     return std::max(0, static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
 }
 
-// As XML holds it: its marks escaped, and what it cannot hold (control characters, bytes that are no UTF-8) replaced.
-std::string escaped(std::string_view text) {
-    std::string out;
-    for (std::size_t at = 0; at < text.size();) {
-        const Utf8Step step = utf8_step(text, at);
-        const char32_t c = step.code_point;
-        at += step.length;
-        if (c == U'<')
-            out += "&lt;";
-        else if (c == U'&')
-            out += "&amp;";
-        else
-            append_utf8(out, c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xfffe || c == 0xffff ? 0xfffd : c);
-    }
-    return out;
-}
-
 // At most `room` columns wide: the middle of a longer text is left out. Characters outside of the western scripts count
 // two.
 std::string shortened(std::string_view text, int room) {
@@ -160,9 +144,9 @@ class Picture {
             R"(font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="13">)",
             kWidth, kHeight);
         put(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
-        put("<title>{}</title>", escaped(title));
+        put("<title>{}</title>", xml_text(title));
         put(R"(<text x="{}" y="32" font-size="18" font-weight="600" fill="#0f172a">{}</text>)", kLeft,
-            escaped(shortened(title, kTitleColumns)));
+            xml_text(shortened(title, kTitleColumns)));
         draw_axes();
         for (const Curve& curve : curves_) draw_curve(curve);
         draw_names();
