@@ -129,6 +129,8 @@ class Tape {
 
     // Runs the backward of everything recorded, from `loss` (a scalar), and empties the tape.
     void backward(const Tensor& loss, const GradientHooks& hooks = {});
+    // 1, the gradient of a scalar by itself, from which its backward begins.
+    Tensor gradient_of_loss(const Tensor& loss);
     // The same from any recorded value and its gradient.
     void backward_from(const Tensor& value, Tensor gradient, const GradientHooks& hooks = {});
     // The input halves alone; the weight halves wait for run_weight_halves(). What is computed again is so in the input
@@ -166,7 +168,6 @@ class Tape {
         std::shared_ptr<Saved::State> source;  // Saved::State::source
         std::weak_ptr<Saved::State> state;     // while somebody has saved it
     };
-    Tensor gradient_of_loss(const Tensor& loss);
     void run_input_halves(const Tensor& value, Tensor gradient);
     bool defers_weight_halves() { return owner_of_uses().defer_weight_halves_; }
     Tape& owner_of_uses() { return parent_ == nullptr ? *this : parent_->owner_of_uses(); }

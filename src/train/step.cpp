@@ -21,8 +21,6 @@ void add_to(Engine& engine, const Tensor& scalar, Tensor& sum, std::string_view 
         sum = engine.create(kernels::Cast{}, {scalar}, {name, {}, scalar.dtype()});
 }
 
-using Direction = PipelineTraffic::Direction;
-
 // The global number of rows where this rank has `count` ids: its own, times the ranks that share the batch (they hold
 // equal parts).
 std::int64_t rows_of(Engine& engine, const Transformer& model, std::int64_t count) {
@@ -35,7 +33,8 @@ std::int64_t rows_of(Engine& engine, const Transformer& model, std::int64_t coun
 }
 
 Tensor alloc_rows(Engine& engine, const Transformer& model, std::string_view name, std::int64_t count) {
-    return engine.alloc(name, {rows_of(engine, model, count), model.config().context}, model.layouts().tokens, DType::i32, MemoryKind::activations);
+    return engine.alloc(name, {rows_of(engine, model, count), model.config().context}, model.layouts().tokens,
+                        DType::i32, MemoryKind::activations);
 }
 
 }  // namespace
@@ -93,75 +92,36 @@ std::int64_t TrainStep::count_labels(const std::vector<Samples>& microbatches) {
     return sum_over_batch(engine_, model_.layouts().tokens, own, all);
 }
 
-void TrainStep::mark(std::string_view what, const ScheduleAction& action) {
-    engine_.mark(model_.chunks().size() == 1 ? fmt::format("{} {}", what, action.microbatch)
-                                             : fmt::format("{} {} chunk {}", what, action.microbatch, action.chunk));
+ChunkProgram TrainStep::program_of(const std::vector<Samples>& microbatches, double scale) {
+    const auto samples = [&microbatches](int microbatch) -> const Samples& {
+        return microbatches[static_cast<std::size_t>(microbatch)];
+    };
+    ChunkProgram program;
+    program.make_tape = [this, samples](int microbatch) {
+        auto tape = std::make_unique<Tape>(engine_, true, job_.recompute);
+        tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples(microbatch).first_row});
+        return tape;
+    };
+    program.forward = [this, samples, scale](Tape& tape, int chunk, int microbatch, const Tensor& input) {
+        const Samples& of = samples(microbatch);
+        const ModelPart& part = model_.chunks()[static_cast<std::size_t>(chunk)];
+        const Tensor in = part.embedding ? write_samples(engine_, model_, "tokens", of, of.tokens) : input;
+        const Tensor stream = model_.chunk_stream(tape, chunk, in, write_context(engine_, model_, of));
+        return part.head ? losses(tape, of, stream, scale) : stream;
+    };
+    program.alloc = [this, rows = rows_of(engine_, model_, microbatches.front().size())] {
+        return model_.alloc_stream(rows, model_.config().context);
+    };
+    program.hooks = [this](bool last) { return gradients_.hooks(last); };
+    return program;
 }
 
-void TrainStep::forward(const ScheduleAction& action, Running& running) {
-    mark("forward", action);
-    const Samples& samples = running.microbatches[static_cast<std::size_t>(action.microbatch)];
-    const ModelPart& part = model_.chunks()[static_cast<std::size_t>(action.chunk)];
-    InFlight flight;
-    flight.tape = std::make_unique<Tape>(engine_, true, job_.recompute);
-    flight.tape->set_randomness({static_cast<std::uint64_t>(job_.train.seed), step_, samples.first_row});
-    if (!part.embedding) {
-        flight.input = running.traffic.take(Direction::activations, action.chunk, action.microbatch);
-        flight.tape->watch(flight.input);
-    }
-    const Tensor input = part.embedding ? write_samples(engine_, model_, "tokens", samples, samples.tokens)
-                                        : flight.input;
-    const Tensor stream = model_.chunk_stream(*flight.tape, action.chunk, input,
-                                              write_context(engine_, model_, samples));
-    if (part.head) {
-        losses(flight, samples, stream, running.scale);
-    } else {
-        flight.output = stream;
-        running.traffic.put(Direction::activations, action.chunk, action.microbatch, stream);
-    }
-    in_flight_.emplace(std::pair(action.chunk, action.microbatch), std::move(flight));
-}
-
-void TrainStep::losses(InFlight& flight, const Samples& samples, const Tensor& stream, double scale) {
+Tensor TrainStep::losses(Tape& tape, const Samples& samples, const Tensor& stream, double scale) {
     const Tensor labels = write_samples(engine_, model_, "labels", samples, samples.labels);
-    Loss loss = model_.chunk_losses(*flight.tape, stream, labels, scale, job_.train.z_loss);
+    const Loss loss = model_.chunk_losses(tape, stream, labels, scale, job_.train.z_loss);
     add_to(engine_, loss.cross_entropy, loss_sum_, "loss sum");
     if (loss.z_loss) add_to(engine_, loss.z_loss, z_loss_sum_, "z-loss sum");
-    flight.output = std::move(loss.objective);
-}
-
-// Both halves, or the input half alone.
-void TrainStep::backward(const ScheduleAction& action, Running& running) {
-    const bool whole = action.type == ScheduleAction::Type::backward;
-    mark(whole ? "backward" : "input gradient", action);
-    const auto at = in_flight_.find({action.chunk, action.microbatch});
-    CLEAVE_CHECK(at != in_flight_.end(), "backward {} without its forward", action.microbatch);
-    InFlight& flight = at->second;
-    const ModelPart& part = model_.chunks()[static_cast<std::size_t>(action.chunk)];
-    const Tensor output = std::exchange(flight.output, {});
-    Tensor gradient =
-        part.head ? Tensor() : running.traffic.take(Direction::gradients, action.chunk, action.microbatch);
-    Tape& tape = *flight.tape;
-    if (whole && part.head)
-        tape.backward(output, gradients_.hooks(action.last_backward));
-    else if (whole)
-        tape.backward_from(output, std::move(gradient), gradients_.hooks(action.last_backward));
-    else if (part.head)
-        tape.backward_inputs(output);
-    else
-        tape.backward_inputs_from(output, std::move(gradient));
-    if (!part.embedding)
-        running.traffic.put(Direction::gradients, action.chunk, action.microbatch, tape.take_watched(flight.input));
-    flight.input = {};
-    if (whole) in_flight_.erase(at);
-}
-
-void TrainStep::weight_gradient(const ScheduleAction& action) {
-    mark("weight gradient", action);
-    const auto at = in_flight_.find({action.chunk, action.microbatch});
-    CLEAVE_CHECK(at != in_flight_.end(), "weight gradient {} without its forward", action.microbatch);
-    at->second.tape->run_weight_halves(gradients_.hooks(action.last_backward));
-    in_flight_.erase(at);
+    return loss.objective;
 }
 
 void TrainStep::reduce() {
@@ -180,23 +140,6 @@ const PipelineSchedule& TrainStep::schedule_of(int microbatches) {
     return schedule_;
 }
 
-void TrainStep::perform(const ScheduleAction& action, Running& running) {
-    using Type = ScheduleAction::Type;
-    PipelineTraffic& traffic = running.traffic;
-    switch (action.type) {
-        case Type::forward: return forward(action, running);
-        case Type::backward:
-        case Type::input_gradient: return backward(action, running);
-        case Type::weight_gradient: return weight_gradient(action);
-        case Type::send_activation: return traffic.send(Direction::activations, action.chunk, action.microbatch);
-        case Type::receive_activation: return traffic.receive(Direction::activations, action.chunk, action.microbatch);
-        case Type::send_gradient: return traffic.send(Direction::gradients, action.chunk, action.microbatch);
-        case Type::receive_gradient: return traffic.receive(Direction::gradients, action.chunk, action.microbatch);
-        case Type::reduce: traffic.finish(); return reduce();
-        case Type::optimizer: break;  // what follows is the step's
-    }
-}
-
 StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step,
                                 double learning_rate) {
     StepResult result;
@@ -210,11 +153,18 @@ StepResult TrainStep::interpret(const std::vector<Samples>& microbatches, bool u
             "data.mask with more labels",
             step);
     const PipelineSchedule& schedule = schedule_of(static_cast<int>(microbatches.size()));
-    Running running{microbatches, schedule, 1.0 / static_cast<double>(result.tokens),
-                    {engine_, model_, schedule, rows_of(engine_, model_, microbatches.front().size())}};
-    const int stage = stage_of_pipeline(engine_.mesh(), engine_.rank());
-    for (const ScheduleAction& action : schedule.of_stage[static_cast<std::size_t>(stage)])
-        perform(action, running);
+    PipelineRun pipeline(engine_, schedule, program_of(microbatches, 1.0 / static_cast<double>(result.tokens)));
+    if (times_ != nullptr) pipeline.measure(*times_);
+    const auto stage = static_cast<std::size_t>(stage_of_pipeline(engine_.mesh(), engine_.rank()));
+    for (const ScheduleAction& action : schedule.of_stage[stage]) {
+        if (action.type == ScheduleAction::Type::optimizer) break;  // the rest of this function
+        if (action.type != ScheduleAction::Type::reduce) {
+            pipeline.perform(action);
+            continue;
+        }
+        pipeline.finish();
+        reduce();
+    }
     result.loss = read_sum(loss_sum_);
     if (job_.train.z_loss != 0) result.z_loss = read_sum(z_loss_sum_);
     if (!std::isfinite(result.loss)) skip(step, "loss", result.loss, result);

@@ -9,19 +9,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "model/transformer.h"
 #include "parallel/data_parallel.h"
 #include "parallel/gradient_buckets.h"
-#include "parallel/schedule.h"
+#include "parallel/pipeline_run.h"
 #include "train/optimizer.h"
-#include "train/pipeline_traffic.h"
 #include "train/samples.h"
 
 namespace cleave {
@@ -47,6 +43,9 @@ class TrainStep {
     // The parts of run(), for proofs on raw gradients: forward, backward and reduction, without norm and update.
     double accumulate_gradients(const std::vector<Samples>& microbatches);
 
+    // Adds the times of the computing of the next steps to `times`.
+    void measure(std::vector<TimedAction>* times) { times_ = times; }
+
     const GradientBuckets& gradients() const { return gradients_; }
     const Optimizer& optimizer() const { return optimizer_; }
     // Of the whole run: the optimizer's own count of updates leaves them out. A checkpoint keeps the number.
@@ -54,28 +53,11 @@ class TrainStep {
     void set_skipped_steps(std::int64_t steps) { skipped_steps_ = steps; }
 
   private:
-    // A microbatch in a chunk, between its forward and the end of its backward.
-    struct InFlight {
-        std::unique_ptr<Tape> tape;
-        Tensor input;   // the stream that came in; empty where token ids did
-        Tensor output;  // the stream that went out, or the objective
-    };
-    // A step that runs.
-    struct Running {
-        const std::vector<Samples>& microbatches;
-        const PipelineSchedule& schedule;
-        double scale;
-        PipelineTraffic traffic;
-    };
     StepResult interpret(const std::vector<Samples>& microbatches, bool update, std::int64_t step,
                          double learning_rate);
     std::int64_t count_labels(const std::vector<Samples>& microbatches);
-    void perform(const ScheduleAction& action, Running& running);
-    void forward(const ScheduleAction& action, Running& running);
-    void losses(InFlight& flight, const Samples& samples, const Tensor& stream, double scale);
-    void backward(const ScheduleAction& action, Running& running);
-    void weight_gradient(const ScheduleAction& action);
-    void mark(std::string_view what, const ScheduleAction& action);
+    ChunkProgram program_of(const std::vector<Samples>& microbatches, double scale);
+    Tensor losses(Tape& tape, const Samples& samples, const Tensor& stream, double scale);
     void reduce();
     double read_sum(Tensor& sum);
     const PipelineSchedule& schedule_of(int microbatches);
@@ -86,11 +68,11 @@ class TrainStep {
     const Job job_;  // its own: callers may pass a temporary
     GradientBuckets gradients_;
     Optimizer optimizer_;
-    PipelineSchedule schedule_;                         // of the last step
-    std::map<std::pair<int, int>, InFlight> in_flight_;  // by chunk and microbatch
-    Tensor loss_sum_;                                   // of the microbatches so far; empty where the head is elsewhere
+    PipelineSchedule schedule_;  // of the last step
+    Tensor loss_sum_;            // of the microbatches so far; empty where the head is elsewhere
     Tensor z_loss_sum_;
-    std::uint64_t step_ = 0;           // the one that runs
+    std::vector<TimedAction>* times_ = nullptr;
+    std::uint64_t step_ = 0;  // the one that runs
     std::int64_t skipped_steps_ = 0;
     std::int64_t skipped_in_a_row_ = 0;
 };

@@ -8,11 +8,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 
-#include "model/transformer.h"
-#include "parallel/schedule.h"
+#include "parallel/pipeline.h"
 
 namespace cleave {
 
@@ -20,8 +20,8 @@ class PipelineTraffic {
   public:
     enum class Direction : std::uint8_t { activations, gradients };
 
-    // `rows`: sequences of a microbatch, all ranks together.
-    PipelineTraffic(Engine& engine, Transformer& model, const PipelineSchedule& schedule, std::int64_t rows);
+    // `alloc` gives memory for what goes from chunk to chunk, as it is placed forward.
+    PipelineTraffic(Engine& engine, const PipelineSchedule& schedule, std::function<Tensor()> alloc);
 
     // What a chunk of this stage has made of a microbatch: its output, or the gradient of its input.
     void put(Direction direction, int chunk, int microbatch, Tensor tensor);
@@ -46,9 +46,8 @@ class PipelineTraffic {
     Engine::Peer peer(const Name& name, int virtual_stage) const;
 
     Engine& engine_;
-    Transformer& model_;
     const PipelineSchedule& schedule_;
-    std::int64_t rows_;
+    std::function<Tensor()> alloc_;
     int stage_;
     std::map<Name, Tensor> here_;  // put, and not yet sent or taken
     std::map<Name, std::shared_ptr<PendingMessage>> arriving_;

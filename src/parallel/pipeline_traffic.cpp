@@ -1,4 +1,4 @@
-#include "train/pipeline_traffic.h"
+#include "parallel/pipeline_traffic.h"
 
 #include "base/error.h"
 
@@ -10,12 +10,10 @@ constexpr std::size_t kInFlight = 2;
 
 }  // namespace
 
-PipelineTraffic::PipelineTraffic(Engine& engine, Transformer& model, const PipelineSchedule& schedule,
-                                 std::int64_t rows)
+PipelineTraffic::PipelineTraffic(Engine& engine, const PipelineSchedule& schedule, std::function<Tensor()> alloc)
     : engine_(engine),
-      model_(model),
       schedule_(schedule),
-      rows_(rows),
+      alloc_(std::move(alloc)),
       stage_(stage_of_pipeline(engine.mesh(), engine.rank())) {}
 
 PipelineTraffic::Name PipelineTraffic::put_by(Direction direction, int chunk, int microbatch) const {
@@ -60,9 +58,9 @@ void PipelineTraffic::send(Direction direction, int chunk, int microbatch) {
 
 void PipelineTraffic::receive(Direction direction, int chunk, int microbatch) {
     const Name name = taken_by(direction, chunk, microbatch);
-    const Tensor stream = model_.alloc_stream(rows_, model_.config().context);
+    const Tensor memory = alloc_();
     const bool gradient = direction == Direction::gradients;
-    const Tensor into = gradient ? stream.relabelled(stream.layout().dual()) : stream;
+    const Tensor into = gradient ? memory.relabelled(memory.layout().dual()) : memory;
     arriving_.emplace(name, engine_.start_receive(into, peer(name, name.taker + (gradient ? 1 : -1))));
 }
 
