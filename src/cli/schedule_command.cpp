@@ -25,7 +25,7 @@ std::string kinds_help() {
     std::string text = "Schedules:\n";
     for (const ScheduleKind& kind : schedule_kinds()) {
         text += fmt::format("  {:<12} {}\n", kind.name, kind.summary);
-        if (!kind.alias.empty()) text += fmt::format("  {:<12} the same as {}\n", kind.alias, kind.name);
+        if (!kind.alias.empty()) text += fmt::format("  {:<12} also called {}\n", "", kind.alias);
     }
     return text;
 }

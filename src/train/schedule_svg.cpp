@@ -18,7 +18,7 @@ constexpr double kLabels = 86;  // left of the rows: the stages' names
 constexpr double kHeld = 84;    // right of them: what they hold
 constexpr double kTitle = 74;
 constexpr double kFooter = 72;  // axis and legend
-constexpr double kLeastWidth = 560;
+constexpr double kLeastWidth = 700;
 
 struct Rgb {
     int r, g, b;
@@ -154,8 +154,7 @@ class ScheduleDrawing {
         const double gap = width >= 6 ? 1 : width * 0.12;
         fmt::format_to(std::back_inserter(run.path), "M{:.1f} {:.1f}h{:.1f}v{:.1f}h{:.1f}z", left, top, width - gap,
                        height, gap - width);
-        const double digits = timed.action.microbatch < 10 ? 1 : timed.action.microbatch < 100 ? 2 : 3;
-        if (width >= 6.2 * digits + 2 && height >= 11)
+        if (width >= label_width_ && height >= 11)
             run.labels.push_back({left + (width - gap) / 2, top + height / 2 + 4, timed.action.microbatch});
     }
 
@@ -215,6 +214,8 @@ class ScheduleDrawing {
     const Timeline& timeline_;
     const ScheduleFigures& figures_;
     std::vector<int> held_ = peak_held(schedule_);
+    // Of the widest number, so that all actions of a kind have theirs or none has.
+    double label_width_ = 6.2 * static_cast<double>(fmt::formatted_size("{}", schedule_.microbatches - 1)) + 2;
     double row_;
     double scale_;
     double right_;
