@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/model_job.h"
 #include "cli/ranks_option.h"
@@ -82,6 +83,7 @@ class MemoryCommand : public Command {
     int run() override {
         const Job job = checked_job();
         const int dp = data_parallel_ranks(job, ranks_);
+        stages_ = stage_plans(job, ranks_, comm::TransportKind::inproc, 1);
         const RankPlan plan = memory_plan(job, ranks_, comm::TransportKind::inproc, 1);
         const SavedActivations saved = saved_activations(job, ranks_, 1);
         if (json)
@@ -116,12 +118,14 @@ class MemoryCommand : public Command {
         const std::int64_t dp = std::max(1, mesh.dp);
         const std::int64_t ranks = std::int64_t{mesh.pp} * dp * mesh.cp * mesh.tp;
         if (ranks > kMostRanks)
-            throw UserError("--tp, --dp: found {} ranks in all; accepted: at most {}", ranks, kMostRanks);
+            throw UserError("--tp, --dp, --pp: found {} ranks in all; accepted: at most {}", ranks, kMostRanks);
         ranks_ = static_cast<int>(ranks);
         const bool has_batch = std::any_of(sets_.begin(), sets_.end(),
                                            [](const std::string& word) { return word.starts_with("train.batch="); });
         if (!has_batch && (named || microbatch_ != 0))
-            sets.push_back(fmt::format("train.batch={}", dp * std::max<std::int64_t>(1, microbatch_)));
+            // In a pipeline as many microbatches as fill it.
+            sets.push_back(fmt::format("train.batch={}", dp * (mesh.pp == 1 ? 1 : 2 * mesh.pp) * std::max<std::int64_t>(1, microbatch_)));
+        if (mesh.pp > 1 && named && microbatch_ == 0) sets.push_back("train.microbatch=1");
         return model_job(model_, sets, ranks_, kSomeVocabulary);
     }
 
@@ -134,14 +138,24 @@ class MemoryCommand : public Command {
         }
     }
 
+    // What is printed above is the stage that needs most.
+    void print_stages(const Job& job, int dp) const {
+        fmt::print("  stages of {}, {}\n", job.pipeline.schedule,
+                   counted(accumulation(job, dp, job.train.batch), "microbatch", "microbatches"));
+        for (std::size_t stage = 0; stage < stages_.size(); ++stage)
+            fmt::print("    {:<34} {:>12}   {}\n", fmt::format("stage {}", stage), bytes_text(stages_[stage].peak_bytes),
+                       counted(stages_[stage].layers, "layer"));
+    }
+
     void print(const Job& job, int dp, const RankPlan& plan, const SavedActivations& saved) const {
         const double unit = unit_of(job, dp);
-        fmt::print("one rank of {} (tp {} x dp {}), {}, ZeRO stage {}, {} x {} tokens a pass\n", ranks_, job.mesh.tp,
-                   dp, cleave::name_of(job.train.dtype), job.zero.stage, microbatch_size(job, dp), job.model.context);
+        fmt::print("one rank of {} ({}tp {} x dp {}), {}, ZeRO stage {}, {} x {} tokens a pass\n", ranks_,
+                   job.mesh.pp == 1 ? "" : fmt::format("pp {} x ", job.mesh.pp), job.mesh.tp, dp, cleave::name_of(job.train.dtype), job.zero.stage, microbatch_size(job, dp), job.model.context);
         fmt::print("  {:<36} {:>12}   at the peak of a run\n", "memory", bytes_text(plan.peak_bytes));
         for (int kind = 0; kind < kMemoryKinds; ++kind)
             if (const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)]; bytes > 0)
                 fmt::print("    {:<34} {:>12}\n", cleave::name_of(static_cast<MemoryKind>(kind)), bytes_text(bytes));
+        if (job.mesh.pp > 1) print_stages(job, dp);
         const std::int64_t block = total_bytes(saved.block);
         fmt::print("  {:<36} {:>12} {:>12.4f} s b h, x {} layers = {}\n", "a layer keeps until backward",
                    bytes_text(block), static_cast<double>(block) / unit, job.model.layers,
@@ -159,13 +173,17 @@ class MemoryCommand : public Command {
     }
 
     std::int64_t layer_bytes(const Job& job) const {
-        return total_bytes(saved_activations(job, job.mesh.tp * std::max(1, job.mesh.dp), 1).block);
+        return total_bytes(saved_activations(job, job.mesh.pp * job.mesh.tp * std::max(1, job.mesh.dp), 1).block);
     }
 
     Json document(const Job& job, int dp, const RankPlan& plan, const SavedActivations& saved) const {
         const double unit = unit_of(job, dp);
         Json json{{"model", model_}, {"ranks", ranks_}, {"peak_bytes", to_json(plan.at_peak)}};
         json.set("peak_total_bytes", total_of(plan.at_peak)).set("sbh", unit);
+        Json stages = Json::array();
+        for (const RankPlan& stage : stages_)
+            stages.push(Json{{"layers", stage.layers}, {"peak_bytes", to_json(stage.at_peak)}});
+        json.set("stages", std::move(stages));
         const auto terms = [&](const std::vector<SavedTerm>& list) {
             Json rows = Json::array();
             for (const SavedTerm& term : list)
@@ -186,6 +204,7 @@ class MemoryCommand : public Command {
     }
 
     std::string model_;
+    std::vector<RankPlan> stages_;
     std::int64_t tp_ = 0, dp_ = 0, pp_ = 0, cp_ = 0;  // 0: the file's
     std::int64_t zero_ = -1;                          // -1: the file's
     std::string sp_;

@@ -49,6 +49,7 @@ RankPlan plan_of(const Job& job, const Mesh& mesh, int rank, comm::TransportKind
     RankPlan plan;
     plan.rank = rank;
     plan.coordinates = mesh.coordinates(rank);
+    for (const ModelPart& part : model.chunks()) plan.layers += part.end - part.begin;
     plan.peak_bytes = engine.ledger().peak();
     plan.at_peak = engine.ledger().at_peak();
     plan.extent_bytes = engine.allocator().peak_extent();
@@ -104,17 +105,20 @@ std::vector<RankPlan> dry_run(const Job& job, int ranks, comm::TransportKind tra
     return plans;
 }
 
-RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team) {
+std::vector<RankPlan> stage_plans(const Job& job, int ranks, comm::TransportKind transport, int team) {
     const Mesh mesh = mesh_of(job, ranks);
     const std::int64_t count = accumulation(job, mesh.size(mesh.axis("dp")), job.train.batch);
-    // Of each stage of a pipeline the last rank: it has the largest pieces.
-    const AxisId stages = mesh.axis("pp");
-    RankPlan most;
-    for (const int rank : mesh.group(mesh.world_size() - 1, {stages})) {
-        RankPlan plan = plan_of(job, mesh, rank, transport, team, planned_microbatches(job, count), false);
-        if (plan.extent_bytes > most.extent_bytes) most = std::move(plan);
-    }
-    return most;
+    std::vector<RankPlan> plans;
+    for (const int rank : mesh.group(mesh.world_size() - 1, {pipeline_axis(mesh)}))
+        plans.push_back(plan_of(job, mesh, rank, transport, team, planned_microbatches(job, count), false));
+    return plans;
+}
+
+RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team) {
+    const auto plans = stage_plans(job, ranks, transport, team);
+    return *std::max_element(plans.begin(), plans.end(), [](const RankPlan& a, const RankPlan& b) {
+        return a.extent_bytes < b.extent_bytes;
+    });
 }
 
 }  // namespace cleave

@@ -17,6 +17,7 @@ namespace cleave {
 struct RankPlan {
     int rank = 0;
     std::string coordinates;                         // on the mesh
+    std::int64_t layers = 0;                         // of the model that its stage has
     std::int64_t peak_bytes = 0;                     // the ledger's high-water mark of one step
     BytesByKind at_peak{};                           // what it consists of
     std::int64_t extent_bytes = 0;                   // of the arena: the peak and what lies between blocks
@@ -35,8 +36,10 @@ RankPlan rank_plan(const Job& job, const Mesh& mesh, int rank, comm::TransportKi
 // So many microbatches of one rank, of which only the number of samples counts.
 std::vector<Samples> counted_microbatches(const Job& job, int dp, std::int64_t count);
 
-// Memory alone, of the rank that holds most: the last, which has the larger piece of what does not divide evenly.
-// Milliseconds.
+// Memory alone, of the rank of each pipeline stage that holds most: the last, which has the larger piece of what does
+// not divide evenly. Milliseconds.
+std::vector<RankPlan> stage_plans(const Job& job, int ranks, comm::TransportKind transport, int team);
+// Of the stage that needs most.
 RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team);
 
 }  // namespace cleave

@@ -65,7 +65,11 @@ Terms kept_by(Job job, int ranks, int team, std::int64_t layers) {
 
 }  // namespace
 
-SavedActivations saved_activations(const Job& job, int ranks, int team) {
+SavedActivations saved_activations(const Job& of, int ranks, int team) {
+    Job job = of;  // on one stage: the others hold the same of their layers
+    job.mesh.pp = 1;
+    job.pipeline = {};
+    ranks /= of.mesh.pp;
     const Terms one = kept_by(job, ranks, team, 1);
     const Terms block = difference(kept_by(job, ranks, team, 2), one);
     return {sorted(block), sorted(difference(one, block))};
