@@ -13,6 +13,7 @@ enum class Mutation : std::uint8_t {
     gain_not_summed,            // gradients of sequence parallelism's norms, P over tp
     tied_gradient_dropped,      // of the token table's two uses the first
     vocabulary_not_masked,      // a token of another rank's words looks up a row of this one's
+    other_owner_not_added,      // of a parameter that two stages of a pipeline own
     loss_scaled_per_rank,       // the mean over a rank's labels, not over the batch's
 };
 

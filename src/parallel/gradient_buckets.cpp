@@ -171,7 +171,7 @@ void GradientBuckets::add_other_owners_terms() {
     for (std::size_t i = 0; i < buckets_.count(); ++i) {
         const Bucket& bucket = buckets_.all()[i];
         const std::optional<int> other = buckets_.other_owner(bucket);
-        if (!other) continue;
+        if (!other || mutated(Mutation::other_owner_not_added)) continue;
         const Engine::Peer peer{pipeline_axis(engine_.mesh()), *other, bucket.slots.front().parameter->index};
         const Tensor theirs = engine_.alloc(fmt::format("other owner's gradient {}", i), reduced_[i].shape(),
                                             reduced_[i].layout(), dtype_, MemoryKind::gradients);

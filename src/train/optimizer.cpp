@@ -56,17 +56,17 @@ double Optimizer::norm(const GradientBuckets& gradients) {
         gathering_[i] = engine_.start_transition(partials_[i], buckets.all()[i].whole);
     }
     for (std::size_t i = 0; i < buckets.count(); ++i) whole_partials(i);
-    std::vector<double> squares(buckets.all_parameters().size());
+    squares_.assign(buckets.all_parameters().size(), 0.0);
     if (!engine_.is_virtual())
         for (const Parameter* parameter : buckets.parameters()) {
             const std::size_t bucket = buckets.bucket_of(*parameter);
             if (!buckets.owns_first(buckets.all()[bucket])) continue;
             const Bucket::Slot& slot = buckets.slot_of(*parameter);
             const auto first = host_partials_[bucket].begin() + slot.first_block;
-            squares[static_cast<std::size_t>(parameter->index)] = std::accumulate(first, first + slot.blocks, 0.0);
+            squares_[static_cast<std::size_t>(parameter->index)] = std::accumulate(first, first + slot.blocks, 0.0);
         }
-    sum_over_stages(engine_, squares, "squared gradients");
-    return engine_.is_virtual() ? 0 : std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+    sum_over_stages(engine_, squares_, "squared gradients");
+    return engine_.is_virtual() ? 0 : std::sqrt(std::accumulate(squares_.begin(), squares_.end(), 0.0));
 }
 
 double Optimizer::update(const GradientBuckets& gradients, std::int64_t step, double learning_rate) {

@@ -5,6 +5,7 @@
 #include "base/words.h"
 #include "parallel/tensor_parallel.h"
 #include "train/job_keys.h"
+#include "train/job_layout.h"
 
 namespace cleave {
 
@@ -40,11 +41,12 @@ void shrink_heads(ModelConfig& m, int tp) {
     m.head_width = own_head_width ? kHeadWidth - 2 : 0;
 }
 
-void shrink_model(ModelConfig& m, int tp) {
+// `parts`: virtual stages, each of which has a layer as before.
+void shrink_model(ModelConfig& m, int tp, int parts) {
     const std::int64_t hidden = m.hidden_mlp();
     shrink_heads(m, tp);
     m.mlp_width = small(hidden, kHiddenUnits * tp, tp);
-    m.layers = std::min(m.layers, kLayers);
+    m.layers = std::min<std::int64_t>(m.layers, std::max<std::int64_t>(kLayers, parts));
     m.vocabulary = small(m.vocabulary, kWords * tp + tp - 1, tp);
     const std::int64_t context = small(m.context, std::max<std::int64_t>(kContext, 2 * std::int64_t{tp}), tp);
     if (m.positions != 0) m.positions = context + std::min<std::int64_t>(m.positions - m.context, 3);
@@ -56,16 +58,23 @@ void shrink_model(ModelConfig& m, int tp) {
     }
 }
 
+// As many as every schedule takes; a file says how many.
+std::int64_t few_microbatches(const Job& job, std::int64_t passes) {
+    if (job.mesh.pp == 1) return kMicrobatches;
+    return job.pipeline.schedule_file.empty() ? 2 * std::int64_t{job.mesh.pp} : passes;
+}
+
 }  // namespace
 
 Job shrunk(const Job& job, int ranks) {
     Job small_job = job;
-    shrink_model(small_job.model, job.mesh.tp);
+    shrink_model(small_job.model, job.mesh.tp, pipeline_form(job).virtual_stages());
+    small_job.pipeline.layers.clear();
     const int dp = data_parallel_ranks(job, ranks);
     const std::int64_t passes = accumulation(job, dp, job.train.batch);
     Job::Train& t = small_job.train;
     t.microbatch = std::min<std::int64_t>(microbatch_size(job, dp), 2);
-    t.batch = dp * t.microbatch * std::min(passes, kMicrobatches);
+    t.batch = dp * t.microbatch * std::min(passes, few_microbatches(job, passes));
     t.ramp_batch = t.ramp_steps = 0;
     return small_job;
 }

@@ -24,6 +24,11 @@ TEST_P(SlowMutations, AreFound) {
     Job job = test::layout_job({.variant = test::Variant::gpt2, .tied = true});
     job.mesh.dp = 2;
     job.mesh.tp = 2;
+    if (planted.mutation == Mutation::other_owner_not_added) {
+        job.mesh.pp = 2;
+        job.mesh.dp = 1;
+        job.train.microbatch = job.train.batch / 4;
+    }
     job.sequence_parallel = planted.mutation != Mutation::input_gradient_not_summed;
     job.train.dtype = dtype;
     Job one = on_one_rank(job);
@@ -43,6 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      Planted{Mutation::gain_not_summed, "GainNotSummed"},
                                      Planted{Mutation::tied_gradient_dropped, "TiedGradientDropped"},
                                      Planted{Mutation::vocabulary_not_masked, "VocabularyNotMasked"},
+                                     Planted{Mutation::other_owner_not_added, "OtherOwnerNotAdded"},
                                      Planted{Mutation::loss_scaled_per_rank, "LossScaledPerRank"}),
                      testing::Values(DType::f64, DType::bf16)),
     [](const auto& info) {

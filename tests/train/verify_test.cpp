@@ -103,6 +103,22 @@ TEST(Shrink, KeepsWhatTheLayoutDivides) {
         }
 }
 
+// As many layers as parts, and enough microbatches for any schedule.
+TEST(Shrink, KeepsWhatAPipelineNeeds) {
+    for (const char* schedule : {"1f1b", "interleaved", "dualpipe"})
+        for (const int stages : {2, 4}) {
+            Job job = llama_job(126, 128, 8, 16384, 53248);
+            job.mesh.pp = stages;
+            job.pipeline.schedule = schedule;
+            job.train.batch = 64;
+            job.train.microbatch = 1;
+            const Job small = shrunk(job, stages);
+            EXPECT_TRUE(check_without_text(small, stages).empty()) << schedule << " " << stages;
+            EXPECT_LE(small.model.layers, 8);
+            EXPECT_LE(small.train.batch, 8);
+        }
+}
+
 TEST(Shrink, ShrunkModelsAreEqualOnTheirLayout) {
     Job job = llama_job(126, 128, 8, 16384, 53248);
     job.mesh.tp = 4;
