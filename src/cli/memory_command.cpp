@@ -124,7 +124,8 @@ class MemoryCommand : public Command {
                                            [](const std::string& word) { return word.starts_with("train.batch="); });
         if (!has_batch && (named || microbatch_ != 0))
             // In a pipeline as many microbatches as fill it.
-            sets.push_back(fmt::format("train.batch={}", dp * (mesh.pp == 1 ? 1 : 2 * mesh.pp) * std::max<std::int64_t>(1, microbatch_)));
+            sets.push_back(fmt::format("train.batch={}",
+                                       dp * (mesh.pp == 1 ? 1 : 2 * mesh.pp) * std::max<std::int64_t>(1, microbatch_)));
         if (mesh.pp > 1 && named && microbatch_ == 0) sets.push_back("train.microbatch=1");
         return model_job(model_, sets, ranks_, kSomeVocabulary);
     }
@@ -143,14 +144,15 @@ class MemoryCommand : public Command {
         fmt::print("  stages of {}, {}\n", job.pipeline.schedule,
                    counted(accumulation(job, dp, job.train.batch), "microbatch", "microbatches"));
         for (std::size_t stage = 0; stage < stages_.size(); ++stage)
-            fmt::print("    {:<34} {:>12}   {}\n", fmt::format("stage {}", stage), bytes_text(stages_[stage].peak_bytes),
-                       counted(stages_[stage].layers, "layer"));
+            fmt::print("    {:<34} {:>12}   {}\n", fmt::format("stage {}", stage),
+                       bytes_text(stages_[stage].peak_bytes), counted(stages_[stage].layers, "layer"));
     }
 
     void print(const Job& job, int dp, const RankPlan& plan, const SavedActivations& saved) const {
         const double unit = unit_of(job, dp);
         fmt::print("one rank of {} ({}tp {} x dp {}), {}, ZeRO stage {}, {} x {} tokens a pass\n", ranks_,
-                   job.mesh.pp == 1 ? "" : fmt::format("pp {} x ", job.mesh.pp), job.mesh.tp, dp, cleave::name_of(job.train.dtype), job.zero.stage, microbatch_size(job, dp), job.model.context);
+                   job.mesh.pp == 1 ? "" : fmt::format("pp {} x ", job.mesh.pp), job.mesh.tp, dp,
+                   cleave::name_of(job.train.dtype), job.zero.stage, microbatch_size(job, dp), job.model.context);
         fmt::print("  {:<36} {:>12}   at the peak of a run\n", "memory", bytes_text(plan.peak_bytes));
         for (int kind = 0; kind < kMemoryKinds; ++kind)
             if (const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)]; bytes > 0)
