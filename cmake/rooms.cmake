@@ -1,5 +1,6 @@
-# cleave_room(<name> [ROOMS <rooms below>] [LIBRARIES <external libraries>] [SEPARATE])
-#   SEPARATE  its files are never compiled several at a time
+# cleave_room(<name> [ROOMS <rooms below>] [LIBRARIES <external libraries>] [SEPARATE] [RELEASE_OPTIONS <options>])
+#   SEPARATE         its files are never compiled several at a time
+#   RELEASE_OPTIONS  instead of -O3, of a room without loops over elements: a third less time to compile
 add_library(cleave_flags INTERFACE)
 target_include_directories(cleave_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_definitions(cleave_flags INTERFACE CLEAVE_VERSION="${PROJECT_VERSION}")
@@ -16,13 +17,14 @@ if(CLEAVE_SANITIZE)
 endif()
 
 function(cleave_room name)
-  cmake_parse_arguments(ROOM SEPARATE "" "ROOMS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM SEPARATE "" "ROOMS;LIBRARIES;RELEASE_OPTIONS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   list(TRANSFORM ROOM_ROOMS PREPEND cleave_)
   if(sources)
     add_library(cleave_${name} STATIC ${sources})
     target_link_libraries(cleave_${name} PUBLIC cleave_flags ${ROOM_ROOMS} ${ROOM_LIBRARIES})
+    target_compile_options(cleave_${name} PRIVATE $<$<CONFIG:Release>:${ROOM_RELEASE_OPTIONS}>)
     cleave_use_headers(cleave_${name} room_headers)
     if(NOT ROOM_SEPARATE)
       cleave_join_files(cleave_${name})

@@ -333,9 +333,7 @@ void add_losses(std::vector<Case>& cases, bool large) {
                          }));
 }
 
-}  // namespace
-
-std::vector<Case> all_cases(bool large) {
+std::vector<Case> make_cases(bool large) {
     std::vector<Case> cases;
     add_matmuls(cases, large);
     add_embeddings(cases, large);
@@ -350,8 +348,15 @@ std::vector<Case> all_cases(bool large) {
     return cases;
 }
 
+}  // namespace
+
+const std::vector<Case>& all_cases(bool large) {
+    static const std::array made{make_cases(false), make_cases(true)};
+    return made[large ? 1 : 0];
+}
+
 std::vector<Pair> all_pairs() {
-    const std::vector<Case> cases = all_cases(false);
+    const std::vector<Case>& cases = all_cases(false);
     const auto input = [](std::size_t i) { return Source{Source::input, i}; };
     const auto output = [](std::size_t i) { return Source{Source::output, i}; };
     const Source dy{Source::gradient, 0};

@@ -52,7 +52,7 @@ struct Case {
 // The batch of the small cases, an extent that no other dim has.
 inline constexpr std::int64_t kBatch = 7;
 
-std::vector<Case> all_cases(bool large);
+const std::vector<Case>& all_cases(bool large);  // made once: their random numbers take a second
 
 // A forward kernel and the kernels that give its gradients.
 struct Source {

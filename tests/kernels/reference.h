@@ -158,9 +158,11 @@ inline Arrays attention(const Array& q, const Array& k, const Array& v, const Vi
     Array o(q.shape);
     for (std::int64_t i = 0; i < B * T * H; ++i) {
         const std::int64_t b = i / (T * H), t = i / H % T, h = i % H;
-        for (std::int64_t s = 0; s < S; ++s)
-            for (std::int64_t d = 0; d < D; ++d)
-                o[i * D + d] += p[((b * H + h) * T + t) * S + s] * kept(b, h, t, s) * at(v, b, s, h / (H / G), d);
+        for (std::int64_t s = 0; s < S; ++s) {
+            if (!sees(b, t, s)) continue;
+            const double weight = p[((b * H + h) * T + t) * S + s] * kept(b, h, t, s);
+            for (std::int64_t d = 0; d < D; ++d) o[i * D + d] += weight * at(v, b, s, h / (H / G), d);
+        }
     }
     return {o, lse};
 }
@@ -182,12 +184,13 @@ inline Arrays attention_backward(const Array& dout, const Array& q, const Array&
                 dp += at(dout, b, t, h, d) * at(v, b, s, g, d);
             }
             const double p = std::exp(score - lse[row]);
-            const double ds = p * (dp * kept(b, h, t, s) - delta) * scale;
+            const double keep = kept(b, h, t, s);
+            const double ds = p * (dp * keep - delta) * scale;
             for (std::int64_t d = 0; d < D; ++d) {
                 const std::int64_t key = ((b * S + s) * G + g) * D + d;
                 out[0][((b * T + t) * H + h) * D + d] += ds * at(k, b, s, g, d);
                 out[1][key] += ds * at(q, b, t, h, d);
-                out[2][key] += p * kept(b, h, t, s) * at(dout, b, t, h, d);
+                out[2][key] += p * keep * at(dout, b, t, h, d);
             }
         }
     }

@@ -10,24 +10,33 @@ using test::Options;
 using test::Outcome;
 using test::Variant;
 
-const Outcome& one_rank(Variant variant) {
-    static std::map<Variant, Outcome> outcomes;
-    if (outcomes.count(variant) == 0) {
-        Options options = test::small_options(variant);
+// A batch is no larger than its layouts need: a multiple of dp times accumulation of each of them.
+Options options_of(Variant variant, std::int64_t batch) {
+    Options options = test::small_options(variant);
+    options.job.train.batch = batch;
+    return options;
+}
+
+const Outcome& one_rank(Variant variant, std::int64_t batch) {
+    static std::map<std::pair<Variant, std::int64_t>, Outcome> outcomes;
+    const std::pair key(variant, batch);
+    if (outcomes.count(key) == 0) {
+        Options options = options_of(variant, batch);
         options.steps = 4;
-        outcomes[variant] = test::run(options);
+        outcomes[key] = test::run(options);
     }
-    return outcomes.at(variant);
+    return outcomes.at(key);
 }
 
 class DataParallel : public testing::TestWithParam<std::tuple<Variant, int, int>> {};
 
 TEST_P(DataParallel, EqualsOneRankInF64) {
     const auto [variant, dp, accumulation] = GetParam();
-    Options options = test::small_options(variant);
+    const std::int64_t batch = accumulation == 5 ? 120 : 144;
+    Options options = options_of(variant, batch);
     options.steps = 4;
     options.layout = {dp, accumulation};
-    const Outcome reference = one_rank(variant);
+    const Outcome reference = one_rank(variant, batch);
     const Outcome outcome = test::run(options);
     const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
     EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter;
@@ -58,8 +67,9 @@ INSTANTIATE_TEST_SUITE_P(Variants, DataParallel,
 class LowPrecision : public testing::TestWithParam<DType> {};
 
 TEST_P(LowPrecision, StaysWithinItsOwnRoundingOfF64) {
-    const Outcome& exact = one_rank(Variant::gpt2);
-    Options options = test::small_options();
+    constexpr std::int64_t kBatch = 144;
+    const Outcome& exact = one_rank(Variant::gpt2, kBatch);
+    Options options = options_of(Variant::gpt2, kBatch);
     options.job.train.dtype = GetParam();
     const Outcome alone = test::run(options);
     options.layout = {4, 3};
@@ -75,14 +85,15 @@ INSTANTIATE_TEST_SUITE_P(DTypes, LowPrecision, testing::Values(DType::f32, DType
 // The z-loss is a mean over the labels of the whole batch as well, and no part of the loss that is shown.
 TEST(DataParallel, TheZLossEqualsThatOfOneRank) {
     for (Variant variant : {Variant::gpt2, Variant::llama}) {
-        Options options = test::small_options(variant);
+        Options options = options_of(variant, 120);
         options.job.train.z_loss = 0.05;
         options.steps = 2;
         const Outcome reference = test::run(options);
-        EXPECT_NEAR(reference.losses[0], one_rank(variant).losses[0], 1e-14);
+        const Outcome& without = one_rank(variant, 120);
+        EXPECT_NEAR(reference.losses[0], without.losses[0], 1e-14);
         // Weights near 0 give logits near 0, and a log-sum-exp near log 29.
         EXPECT_NEAR(reference.z_losses[0], 0.05 * std::log(29) * std::log(29), 1e-2);
-        EXPECT_GT(test::worst_gradient_difference(one_rank(variant).gradients, reference.gradients).difference, 1e-3);
+        EXPECT_GT(test::worst_gradient_difference(without.gradients, reference.gradients).difference, 1e-3);
         for (const auto& [dp, accumulation] : {std::pair{1, 5}, {2, 1}, {3, 2}, {4, 3}, {8, 1}}) {
             options.layout = {dp, accumulation};
             const Outcome outcome = test::run(options);
@@ -99,12 +110,13 @@ TEST(DataParallel, TheZLossEqualsThatOfOneRank) {
 // Documents and windows go with their rows, whatever ranks and microbatches cut the batch into; recomputed or not.
 TEST(DataParallel, DocumentsAndWindowsEqualThoseOfOneRank) {
     for (Variant variant : {Variant::gpt2, Variant::llama}) {
-        Options options = test::small_options(variant);
+        Options options = options_of(variant, 120);
         options.job.data.separate_documents = true;
         options.model.window = 3;
         options.steps = 2;
         const Outcome reference = test::run(options);
-        EXPECT_GT(test::worst_gradient_difference(one_rank(variant).gradients, reference.gradients).difference, 1e-3);
+        EXPECT_GT(test::worst_gradient_difference(one_rank(variant, 120).gradients, reference.gradients).difference,
+                  1e-3);
         for (Recompute recompute : {Recompute::none, Recompute::full})
             for (const auto& [dp, accumulation] : {std::pair{1, 5}, {2, 1}, {3, 2}, {8, 1}}) {
                 options.job.recompute = recompute;
@@ -121,7 +133,7 @@ TEST(DataParallel, DocumentsAndWindowsEqualThoseOfOneRank) {
 // A learning rate at which every update is lost: as many as there are gradients that are not 0, on every layout. (With
 // an ordinary one the counts follow the rounding of the gradients, which is another from layout to layout.)
 TEST(DataParallel, CountsOfLostUpdatesAreThoseOfOneRank) {
-    Options options = test::small_options(Variant::llama);
+    Options options = options_of(Variant::llama, 24);
     options.job.train.dtype = DType::f32;
     options.job.train.optimizer = OptimizerKind::sgd;
     options.job.train.weight_decay = 0;
@@ -142,7 +154,7 @@ TEST(DataParallel, CountsOfLostUpdatesAreThoseOfOneRank) {
 }
 
 TEST(DataParallel, ParametersStayBitEqualOverTwentySteps) {
-    Options options = test::small_options();
+    Options options = options_of(Variant::gpt2, 48);
     options.job.train.dtype = DType::f32;
     options.steps = 20;
     for (int dp : {2, 3, 4, 8}) {
@@ -153,7 +165,7 @@ TEST(DataParallel, ParametersStayBitEqualOverTwentySteps) {
 }
 
 TEST(DataParallel, BitsDoNotDependOnTheBucketSize) {
-    Options options = test::small_options();
+    Options options = options_of(Variant::gpt2, 48);
     options.job.train.dtype = DType::f32;
     options.steps = 3;
     options.layout = {4, 2};
@@ -167,7 +179,7 @@ TEST(DataParallel, BitsDoNotDependOnTheBucketSize) {
 
 TEST(DataParallel, RepeatsBitForBit) {
     for (DType dtype : {DType::f32, DType::bf16}) {
-        Options options = test::small_options();
+        Options options = options_of(Variant::gpt2, 48);
         options.job.train.dtype = dtype;
         options.steps = 3;
         options.layout = {3, 2};
@@ -183,7 +195,7 @@ TEST(DataParallel, RepeatsBitForBit) {
 // reduced once a step, whatever the accumulation count.
 TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
     for (int accumulation : {1, 3}) {
-        Options options = test::small_options();
+        Options options = options_of(Variant::gpt2, 48);
         options.layout = {2, accumulation};
         options.trace = true;
         const Outcome outcome = test::run(options);
@@ -222,7 +234,7 @@ TEST(DataParallel, ReductionOverlapsBackwardAndHappensOnce) {
 
 // The mask depends on the place in the global batch, not on the rank or the microbatch that a row falls to.
 TEST(DataParallel, DropoutIsThatOfOneRank) {
-    Options options = test::small_options();
+    Options options = options_of(Variant::gpt2, 120);
     options.model.dropout = 0.25;
     options.model.attention_dropout = 0.25;
     options.steps = 2;

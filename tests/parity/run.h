@@ -143,7 +143,7 @@ inline Options small_options(Variant variant = Variant::gpt2) {
     m.context = 8;
     make_variant(m, variant);
     m.vocabulary = 29;
-    options.job.train.batch = 720;  // divisible by dp 1, 2, 3, 4, 8 times accumulation 1, 2, 3, 5
+    options.job.train.batch = 144;  // divisible by dp 1, 2, 3, 4, 6, 8 times accumulation 1, 2, 3
     options.job.train.dtype = DType::f64;
     options.job.train.warmup_steps = 2;
     options.job.train.steps = 20;
