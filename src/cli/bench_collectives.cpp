@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "base/wrap.h"
 #include "cli/table_text.h"
 #include "comm/launch.h"
@@ -43,9 +44,9 @@ double gigabytes(double bytes_per_second) {
 // What the columns mean, for `n` ranks; every formula stands beside the number it makes.
 void print_header(const BenchOptions& options, const Communicator& world, std::FILE* out) {
     const bool approximates = comm::bus_factor(options.op, 2) != comm::approximate_bus_factor(options.op);
-    fmt::print(out, "{} of {} over {}, n = {} ranks{}; {} warm-up and {} timed calls\n", comm::name_of(options.op),
-               name_of(options.dtype), comm::name_of(world.transport()), world.size(),
-               comm::reduces(options.op) ? ", sum" : "", options.warmup, options.iterations);
+    fmt::print(out, "{} of {} over {}, n = {}{}; {} warm-up and {}\n", comm::name_of(options.op),
+               name_of(options.dtype), comm::name_of(world.transport()), counted(world.size(), "rank"),
+               comm::reduces(options.op) ? ", sum" : "", options.warmup, counted(options.iterations, "timed call"));
     fmt::print(out,
                "bytes         the larger of a rank's two buffers, all ranks' pieces together\n"
                "mean min max  of the ranks' own times of one call in us; time = mean\n"
@@ -145,8 +146,9 @@ Explanation explanation(const BenchOptions& options, const Communicator& world, 
         e.spec.algorithm = world.chosen(options.op, bytes);
         e.choice = comm::explain_choice(options.op, world.size(), bytes, world.transport());
     } else {
-        e.choice = fmt::format("{} of {} bytes on {} ranks over {}: {}: named by the user", comm::name_of(options.op),
-                               bytes, world.size(), comm::name_of(world.transport()), comm::name_of(options.algorithm));
+        e.choice = fmt::format("{} of {} on {} over {}: {}: named by the user", comm::name_of(options.op),
+                               counted(bytes, "byte"), counted(world.size(), "rank"), comm::name_of(world.transport()),
+                               comm::name_of(options.algorithm));
     }
     if (e.spec.algorithm != Algorithm::native) e.program = comm::build_program(e.spec);
     return e;
@@ -192,7 +194,8 @@ void print_explanation(const BenchOptions& options, const Explanation& e, std::F
         fmt::print(out, "  sums in the canonical order: {}\n",
                    comm::follows_canonical_order(e.spec.algorithm) ? "yes" : "no, in the ring's own");
     for (int r = 0; r < e.spec.size; ++r)
-        fmt::print(out, "  rank {} sends {} bytes and receives {}\n", r, e.program->bytes_sent(r, options.dtype),
+        fmt::print(out, "  rank {} sends {} and receives {}\n", r,
+                   counted(e.program->bytes_sent(r, options.dtype), "byte"),
                    e.program->bytes_received(r, options.dtype));
     fmt::print(out, "{}", narrow(comm::to_string(*e.program)));
 }

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "cli/bench_collectives.h"
 #include "cli/bench_matmul.h"
 #include "cli/bench_step.h"
@@ -172,19 +173,19 @@ class BenchCommand : public Command {
     int run_step(std::vector<std::string> problems) {
         if (what_.size() != 1)
             problems.push_back(
-                fmt::format("bench step: found {} words after it; accepted: one, a run file or a model's "
+                fmt::format("bench step: found {} after it; accepted: one, a run file or a model's "
                             "name, for instance cleave bench step gpt2-124m",
-                            what_.size()));
+                            counted(what_.size(), "word")));
         throw_problems(problems);
         BenchStepOptions options;
         options.model = what_.front();
-        const auto set = [&](std::string_view key, const std::string& value) {
-            if (!value.empty()) options.sets.push_back(fmt::format("{}={}", key, value));
+        const auto set = [&](const char* flag, const char* key, const std::string& value) {
+            if (!value.empty()) options.flags.push_back({flag, key, value});
         };
-        set("train.dtype", dtype_);
-        set("train.batch", batch_);
-        set("model.context", context_);
-        options.sets.insert(options.sets.end(), sets_.begin(), sets_.end());
+        set("--dtype", "train.dtype", dtype_);
+        set("--batch", "train.batch", batch_);
+        set("--context", "model.context", context_);
+        options.sets = sets_;
         if (ranks_ != kUnset) options.ranks = running_ranks();
         if (iterations_ != kUnset) options.rounds = static_cast<int>(iterations_);
         if (warmup_ != kUnset) options.warmup = static_cast<int>(warmup_);
@@ -197,9 +198,9 @@ class BenchCommand : public Command {
         const std::array extents{&options.m, &options.n, &options.k};
         if (what_.size() != extents.size())
             problems.push_back(
-                fmt::format("bench matmul: found {} words after it; accepted: three numbers, M N K, for "
+                fmt::format("bench matmul: found {} after it; accepted: three numbers, M N K, for "
                             "instance cleave bench matmul 1024 3072 768",
-                            what_.size()));
+                            counted(what_.size(), "word")));
         else
             for (std::size_t i = 0; i < extents.size(); ++i)
                 if (!read_extent(what_[i], *extents[i]))

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "cli/product_text.h"
 #include "cli/table_text.h"
 #include "engine/product_timer.h"
@@ -40,9 +41,10 @@ Result measured(const ProductTimer& timer, std::size_t index, int rounds) {
 
 void print_table(const std::vector<Result>& results, int rounds, std::FILE* out) {
     fmt::print(out,
-               "m x n x k of y[m n] = a[m k] b[k n], t: stored transposed; {} threads, {} calls\n{:38} {:>6} {:>8} "
+               "m x n x k of y[m n] = a[m k] b[k n], t: stored transposed; {}, {}\n{:38} {:>6} {:>8} "
                "{:>8} {:>8} {:>7}\n",
-               kernels::team_size(), rounds, "product", "by", "us", "least", "most", "GFLOP/s");
+               counted(kernels::team_size(), "thread"), counted(rounds, "call"), "product", "by", "us", "least", "most",
+               "GFLOP/s");
     for (const Result& r : results)
         fmt::print(out, "{:38} {:>6} {:>8} {:>8} {:>8} {:>7.1f}\n", product_text(r.gemm), r.by(),
                    short_number(r.median), short_number(r.min), short_number(r.max), r.gflops_per_s());

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/words.h"
 #include "base/wrap.h"
 #include "cli/model_job.h"
 #include "cli/product_text.h"
@@ -47,15 +48,15 @@ std::string_view product_library(const Job& job) {
 
 void print_summary(const Job& job, const StepMeasurement& m, std::FILE* out) {
     const Spread spread = spread_of(m);
-    fmt::print(out, "{} parameters, {} tokens a step ({} x {}), {}, {} rank{} of {} thread{}\n", m.parameters, m.tokens,
-               job.train.batch, job.model.context, name_of(job.train.dtype), m.ranks, m.ranks == 1 ? "" : "s", m.team,
-               m.team == 1 ? "" : "s");
+    fmt::print(out, "{} parameters, {} tokens a step ({} x {}), {}, {} of {}\n", m.parameters, m.tokens,
+               job.train.batch, job.model.context, name_of(job.train.dtype), counted(m.ranks, "rank"),
+               counted(m.team, "thread"));
     fmt::print(out, "step             {:.4f} s (min {:.4f}, max {:.4f}, of {})\n", spread.mean, spread.min, spread.max,
                m.step_seconds.size());
     fmt::print(out, "tokens / s       {:.1f}\n", tokens_per_s(m));
     fmt::print(out, "products alone   {:.4f} s at {} rates below\n", m.product_seconds, product_library(job));
-    fmt::print(out, "roofline ratio   {:.3f} (median of {} rounds) =\n                 {}\n", m.roofline_ratio(),
-               m.ratios.size(), wrapped(kRatioFormula, "                 ", kTextColumns));
+    fmt::print(out, "roofline ratio   {:.3f} (median of {}) =\n                 {}\n", m.roofline_ratio(),
+               counted(m.ratios.size(), "round"), wrapped(kRatioFormula, "                 ", kTextColumns));
     fmt::print(out, "peak memory      {:.1f} MB a rank; the arena extends over {:.1f} MB\n",
                static_cast<double>(total_of(m.peak_bytes)) / 1e6, static_cast<double>(m.arena_bytes) / 1e6);
 }
@@ -135,8 +136,8 @@ int ranks_of(const BenchStepOptions& options) {
     if (!comm::under_mpirun()) return std::max(1, options.ranks);
     const int processes = comm::process_place().count;
     if (options.ranks != 0 && options.ranks != processes)
-        throw UserError("--ranks: found {}, but mpirun has started {} processes, each of them a rank; accepted: {}",
-                        options.ranks, processes, processes);
+        throw UserError("--ranks: found {}, but mpirun has started {}, each of them a rank; accepted: {}",
+                        options.ranks, counted(processes, "process", "processes"), processes);
     return processes;
 }
 
@@ -144,7 +145,7 @@ int ranks_of(const BenchStepOptions& options) {
 
 int bench_step(const BenchStepOptions& options, std::FILE* out) {
     const int ranks = ranks_of(options);
-    const Job job = model_job(options.model, options.sets, ranks);
+    const Job job = model_job({.model = options.model, .sets = options.sets, .flags = options.flags, .ranks = ranks});
     const int local = comm::under_mpirun() ? comm::process_place().local_count : ranks;
     const int team = team_size(local);
     check_memory(job, ranks, team);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/run_file.h"
 #include "train/step_measure.h"
 
 namespace cleave::cli {
@@ -14,7 +15,8 @@ namespace cleave::cli {
 struct BenchStepOptions {
     std::string model;              // a name of models/, or a run file
     std::vector<std::string> sets;  // key=value
-    int ranks = 0;                  // 0: mpirun's, or 1 without it
+    std::vector<TypedFlag> flags;
+    int ranks = 0;  // 0: mpirun's, or 1 without it
     int rounds = 5;
     int warmup = 1;
     bool json = false;

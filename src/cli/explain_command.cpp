@@ -2,28 +2,36 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/words.h"
+#include "base/wrap.h"
 #include "cli/command.h"
 #include "cli/model_job.h"
 #include "cli/ranks_option.h"
+#include "cli/table_text.h"
 #include "train/dry_run_report.h"
 #include "train/explain.h"
+#include "train/layout_notes.h"
 
 namespace cleave::cli {
 namespace {
+
+// Time goes with the ranks of a group, for each collective: seconds.
+constexpr std::int64_t kMostExplained = 1 << 17;
 
 bool moves(const Event& event) {
     return event.type == EventType::issue || event.type == EventType::local;
 }
 
+// What does not fit beside its name stands below it.
 std::string line_of(const Event& event) {
-    if (event.type == EventType::launch)
-        return fmt::format("    {:<26} {:<22} {}", event.name, event.detail, event.placement);
-    if (event.type == EventType::issue)
-        return fmt::format("  > {:<26} {:<22} {}, {} sent", event.name, event.detail, event.placement,
-                           bytes_text(event.bytes));
-    if (event.type == EventType::local)
-        return fmt::format("  > {:<26} {:<22} {}", event.name, event.detail, event.placement);
-    return {};
+    if (event.type != EventType::launch && !moves(event)) return {};
+    const std::string mark = event.type == EventType::launch ? "    " : "  > ";
+    std::string right = event.placement;
+    if (event.type == EventType::issue) right += fmt::format(", {} sent", bytes_text(event.bytes));
+    const std::string left = fmt::format("{}{:<26} {:<22}", mark, event.name, event.detail);
+    if (left.size() + 1 + right.size() <= kTableColumns) return left + " " + right;
+    if (left.size() <= kTableColumns) return fmt::format("{}\n        {}", left, right);
+    return fmt::format("{}{}\n        {}\n        {}", mark, event.name, event.detail, right);
 }
 
 void print_pass(const std::string& title, const ExplainedPass& pass) {
@@ -34,7 +42,8 @@ void print_pass(const std::string& title, const ExplainedPass& pass) {
     std::string sent;
     for (const auto& [collective, bytes] : pass.bytes_sent)
         sent += fmt::format("{}{} {}", sent.empty() ? "" : ", ", collective, bytes_text(bytes));
-    fmt::print("    {:.3f} GFLOP; sent: {}\n", pass.flops / 1e9, sent.empty() ? "nothing" : sent);
+    const std::string sums = fmt::format("{:.3f} GFLOP; sent: {}", pass.flops / 1e9, sent.empty() ? "nothing" : sent);
+    fmt::print("    {}\n", wrapped(sums, "        ", kTableColumns));
 }
 
 Json pass_json(const ExplainedPass& pass) {
@@ -56,17 +65,45 @@ std::string range_of(const ExplainedPart& part) {
     return part.last == part.name ? part.name : fmt::format("{} (and alike to {})", part.name, part.last);
 }
 
-void print_explanation(const Explanation& e) {
+// Of many ranks the first, the last and the one that is explained.
+void print_ranks(const Explanation& e) {
+    constexpr int kShown = 16;
+    const int count = static_cast<int>(e.coordinates.size());
     fmt::print("ranks\n");
-    for (std::size_t rank = 0; rank < e.coordinates.size(); ++rank)
-        fmt::print("  {:>4}  {}{}\n", rank, e.coordinates[rank],
-                   static_cast<int>(rank) == e.rank ? "   <- explained here" : "");
-    fmt::print("\nparameters (without ZeRO's cut)\n  {:<44} {:<20} {:<22} {}\n", "name", "shape", "placement",
-               "gradient");
+    bool left_out = false;
+    for (int rank = 0; rank < count; ++rank) {
+        const bool shown = count <= kShown || rank < kShown / 2 || rank == e.rank || rank == count - 1;
+        if (!shown && !left_out) fmt::print("   ...\n");
+        left_out = !shown;
+        if (shown)
+            fmt::print("  {:>4}  {}{}\n", rank, e.coordinates[static_cast<std::size_t>(rank)],
+                       rank == e.rank ? "   <- explained here" : "");
+    }
+}
+
+void print_header(const Job& job, int ranks, const Explanation& e) {
+    const ModelConfig& m = job.model;
+    const int dp = data_parallel_ranks(job, ranks);
+    fmt::print("{}: {}, width {}, {}, vocabulary {}; computed in {}\n", m.family == Family::gpt2 ? "gpt2" : "llama",
+               counted(m.layers, "layer"), m.width, counted(m.heads, "head"), m.vocabulary, name_of(job.train.dtype));
+    fmt::print("batch {} = dp {} x {} x {} of {}\n", job.train.batch, dp,
+               counted(e.microbatches, "microbatch", "microbatches"), counted(microbatch_size(job, dp), "sequence"),
+               counted(m.context, "token"));
+    fmt::print("{}\n", notes_text(layout_notes(job, dp)));
+}
+
+void print_parameters(const Explanation& e) {
+    std::vector<std::vector<std::string>> rows{{"name", "shape", "placement", "gradient"}};
     for (const ExplainedParameter& p : e.parameters)
-        fmt::print("  {:<44} {:<20} {:<22} {}\n", p.name, to_string(p.shape), p.placement, p.gradient_placement);
-    fmt::print("\na step of {} microbatch{}; lines with > change a placement\n", e.microbatches,
-               e.microbatches == 1 ? "" : "es");
+        rows.push_back({p.name, to_string(p.shape), p.placement, p.gradient_placement});
+    fmt::print("\nparameters (without ZeRO's cut)\n{}", table_text(rows, 2));
+}
+
+void print_explanation(const Explanation& e) {
+    print_ranks(e);
+    print_parameters(e);
+    fmt::print("\na step of {}; lines with > change a placement\n",
+               counted(e.microbatches, "microbatch", "microbatches"));
     for (const ExplainedPart& part : e.parts) print_pass(fmt::format("\n{}, forward", range_of(part)), part.forward);
     for (auto part = e.parts.rbegin(); part != e.parts.rend(); ++part)
         print_pass(fmt::format("\n{}, backward", range_of(*part)), part->backward);
@@ -74,11 +111,14 @@ void print_explanation(const Explanation& e) {
     fmt::print("\nsent by rank {} in a step\n", e.rank);
     if (e.bytes_sent.empty()) fmt::print("  nothing\n");
     for (const auto& [collective, bytes] : e.bytes_sent)
-        fmt::print("  {:<20} {:>12}  ({} bytes)\n", collective, bytes_text(bytes), bytes);
+        fmt::print("  {:<20} {:>12}  ({})\n", collective, bytes_text(bytes), counted(bytes, "byte"));
 }
 
-Json document(const Explanation& e) {
-    Json json{{"rank", e.rank}, {"microbatches", e.microbatches}};
+Json document(const Job& job, int ranks, const Explanation& e) {
+    const int dp = data_parallel_ranks(job, ranks);
+    Json json{{"rank", e.rank}, {"microbatches", e.microbatches}, {"dtype", name_of(job.train.dtype)}};
+    json.set("batch", job.train.batch).set("dp", dp).set("sequences", microbatch_size(job, dp));
+    json.set("context", job.model.context).set("notes", to_json(layout_notes(job, dp)));
     Json coordinates = Json::array();
     for (const std::string& text : e.coordinates) coordinates.push(text);
     json.set("coordinates", std::move(coordinates));
@@ -104,9 +144,13 @@ Json document(const Explanation& e) {
 }
 
 constexpr std::string_view kSupportNotes =
-    "Along dp every parameter is R and its gradient P; ZeRO cuts all of them along dp, between\n"
-    "blocks of flat memory. I: the same on all ranks; R: the same, its gradient summed; S(d):\n"
-    "dim d is cut. Along pp, cp and ep nothing is cut by this version.\n";
+    "I: the same on all ranks; R: the same, and its gradient summed; S(d): dim d is cut; P: a term of a sum. tp+sp: "
+    "with "
+    "sequence parallelism, grad.: the gradient's then. tp.kv cuts key heads, tp.rep the query heads that share one, "
+    "where "
+    "ranks of tp are more than key heads. Along dp every parameter is R and its gradient P; ZeRO cuts all of them "
+    "along "
+    "dp, between blocks of flat memory. Along pp, cp and ep nothing is cut by this version.";
 
 int print_support(bool json) {
     const std::vector<SupportRow> rows = layer_support();
@@ -117,15 +161,24 @@ int print_support(bool json) {
                            {"parameter", row.parameter},
                            {"tp", row.tensor},
                            {"tp_sequence_parallel", row.sequence},
-                           {"tp_sequence_parallel_gradient", row.sequence_gradient}});
+                           {"tp_sequence_parallel_gradient", row.sequence_gradient},
+                           {"tp.kv", row.key_heads},
+                           {"tp.rep", row.shared_heads}});
         Json axes{{"dp", true}, {"tp", true}, {"zero", true}, {"pp", false}, {"cp", false}, {"ep", false}};
         fmt::print("{}\n", Json{{"axes", std::move(axes)}, {"parameters", std::move(list)}}.dump(2));
         return kExitOk;
     }
-    fmt::print("{:<42} {:<6} {:<18} {}\n", "parameter", "tp", "tp with sequence", "its gradient");
-    for (const SupportRow& row : rows)
-        fmt::print("{:<42} {:<6} {:<18} {}\n", row.parameter, row.tensor, row.sequence, row.sequence_gradient);
-    fmt::print("\n{}", kSupportNotes);
+    for (const std::string_view family : {"gpt2", "llama"}) {
+        std::vector<std::vector<std::string>> table{{"parameter of " + std::string(family), "tp", "tp+sp", "grad."}};
+        if (family == "llama") table.front().insert(table.front().end(), {"tp.kv", "tp.rep"});
+        for (const SupportRow& row : rows) {
+            if (row.family != family) continue;
+            table.push_back({row.parameter, row.tensor, row.sequence, row.sequence_gradient});
+            if (!row.key_heads.empty()) table.back().insert(table.back().end(), {row.key_heads, row.shared_heads});
+        }
+        fmt::print("{}\n", table_text(table, 0));
+    }
+    fmt::print("{}\n", wrapped(kSupportNotes, "", kTableColumns));
     return kExitOk;
 }
 
@@ -144,7 +197,7 @@ class ExplainCommand : public Command {
     }
     void declare(Options& options) override {
         options.positional("RUN.toml", model_, "a run file, or a model by name", false);
-        options.integer("--ranks", ranks_, 1, kMostThreads, "ranks of the layout (default: 1)");
+        options.integer("--ranks", ranks_, 1, kMostExplained, "ranks of the layout (default: 1)");
         options.integer("--rank", rank_, 0, kMostRanks, "which of them is explained (default: 0)");
         options.texts("--set", "KEY=VALUE", sets_, "change a key of the run file; may be repeated");
         options.flag("--support", support_, "instead: which layer can be cut along which axis, and how");
@@ -157,12 +210,14 @@ class ExplainCommand : public Command {
         const int ranks = static_cast<int>(std::max<std::int64_t>(1, ranks_));
         if (rank_ >= ranks)
             throw UserError("--rank: found {}; accepted: from 0 to {}, the ranks of the layout", rank_, ranks - 1);
-        const Job job = model_job(model_, sets_, ranks, kSomeVocabulary);
+        const Job job = model_job({.model = model_, .sets = sets_, .ranks = ranks, .vocabulary = kSomeVocabulary});
         const Explanation explanation = explain(job, ranks, static_cast<int>(rank_), comm::TransportKind::inproc, 1);
-        if (json)
-            fmt::print("{}\n", document(explanation).dump(2));
-        else
+        if (json) {
+            fmt::print("{}\n", document(job, ranks, explanation).dump(2));
+        } else {
+            print_header(job, ranks, explanation);
             print_explanation(explanation);
+        }
         return kExitOk;
     }
 

@@ -8,6 +8,7 @@
 #include "cli/ranks_option.h"
 #include "config/models.h"
 #include "train/dry_run_report.h"
+#include "train/layout_notes.h"
 #include "train/saved_activations.h"
 
 namespace cleave::cli {
@@ -96,38 +97,55 @@ class MemoryCommand : public Command {
   private:
     // The file's layout and batch but for what an option says. A model by name has one sequence a rank.
     Job checked_job() {
-        const bool named = std::any_of(model_files().begin(), model_files().end(),
-                                       [&](const ModelFile& file) { return file.name == model_; });
+        const bool named = is_model_name(model_);
+        const std::vector<TypedFlag> flags = typed_flags();
         std::vector<std::string> sets;
-        const auto set = [&](const char* key, std::int64_t value, std::int64_t unset) {
-            if (value != unset) sets.push_back(fmt::format("{}={}", key, value));
-        };
-        set("mesh.tp", tp_, 0);
-        set("mesh.dp", dp_, 0);
-        set("mesh.pp", pp_, 0);
-        set("mesh.cp", cp_, 0);
-        set("zero.stage", zero_, -1);
-        set("model.context", seq_, 0);
-        set("train.microbatch", microbatch_, 0);
-        if (!sp_.empty() && sp_ != "on" && sp_ != "off") throw UserError("--sp: found '{}'; accepted: on, off", sp_);
-        if (!sp_.empty()) sets.push_back(fmt::format("sequence_parallel={}", sp_ == "on"));
-        if (!recompute_.empty()) sets.push_back("recompute=" + recompute_);
-        if (!dtype_.empty() || named) sets.push_back("train.dtype=" + (dtype_.empty() ? "bf16" : dtype_));
+        if (dtype_.empty() && named) sets.emplace_back("train.dtype=bf16");
         sets.insert(sets.end(), sets_.begin(), sets_.end());
-        const Job::Mesh mesh = read_model_or_run_file(model_, sets).job.mesh;
+        const RunFile file = read_model_or_run_file(model_, sets, flags);
+        const Job::Mesh& mesh = file.job.mesh;
         const std::int64_t dp = std::max(1, mesh.dp);
         const std::int64_t ranks = std::int64_t{mesh.pp} * dp * mesh.cp * mesh.tp;
         if (ranks > kMostRanks)
             throw UserError("--tp, --dp, --pp: found {} ranks in all; accepted: at most {}", ranks, kMostRanks);
         ranks_ = static_cast<int>(ranks);
-        const bool has_batch = std::any_of(sets_.begin(), sets_.end(),
-                                           [](const std::string& word) { return word.starts_with("train.batch="); });
-        if (!has_batch && (named || microbatch_ != 0))
-            // In a pipeline as many microbatches as fill it.
-            sets.push_back(fmt::format("train.batch={}",
-                                       dp * (mesh.pp == 1 ? 1 : 2 * mesh.pp) * std::max<std::int64_t>(1, microbatch_)));
-        if (mesh.pp > 1 && named && microbatch_ == 0) sets.push_back("train.microbatch=1");
-        return model_job(model_, sets, ranks_, kSomeVocabulary);
+        // In a pipeline as many microbatches as fill it, and as any schedule takes.
+        const std::int64_t passes = mesh.pp == 1 ? 1 : 2 * std::int64_t{mesh.pp};
+        const bool has_batch = file.places.contains("train.batch");
+        if (named ? !has_batch : microbatch_ != 0 && !sets_the_batch())
+            sets.push_back(
+                fmt::format("train.batch={}", dp * passes * std::max<std::int64_t>(1, file.job.train.microbatch)));
+        if (passes > 1 && file.job.train.microbatch == 0) sets.push_back("train.microbatch=1");
+        return model_job({.model = model_,
+                          .sets = sets,
+                          .flags = flags,
+                          .ranks = ranks_,
+                          .ranks_from = RanksFrom::mesh,
+                          .vocabulary = kSomeVocabulary});
+    }
+
+    bool sets_the_batch() const {
+        return std::any_of(sets_.begin(), sets_.end(),
+                           [](const std::string& set) { return set.starts_with("train.batch="); });
+    }
+
+    std::vector<TypedFlag> typed_flags() const {
+        std::vector<TypedFlag> flags;
+        const auto number = [&](const char* flag, const char* key, std::int64_t value, std::int64_t unset) {
+            if (value != unset) flags.push_back({flag, key, fmt::format("{}", value)});
+        };
+        number("--tp", "mesh.tp", tp_, 0);
+        number("--dp", "mesh.dp", dp_, 0);
+        number("--pp", "mesh.pp", pp_, 0);
+        number("--cp", "mesh.cp", cp_, 0);
+        number("--zero", "zero.stage", zero_, -1);
+        number("--seq", "model.context", seq_, 0);
+        number("--microbatch", "train.microbatch", microbatch_, 0);
+        if (!sp_.empty() && sp_ != "on" && sp_ != "off") throw UserError("--sp: found '{}'; accepted: on, off", sp_);
+        if (!sp_.empty()) flags.push_back({"--sp", "sequence_parallel", sp_ == "on" ? "true" : "false"});
+        if (!recompute_.empty()) flags.push_back({"--recompute", "recompute", recompute_});
+        if (!dtype_.empty()) flags.push_back({"--dtype", "train.dtype", dtype_});
+        return flags;
     }
 
     static void print_terms(const std::vector<SavedTerm>& terms, double unit) {
@@ -153,14 +171,15 @@ class MemoryCommand : public Command {
         fmt::print("one rank of {} ({}tp {} x dp {}), {}, ZeRO stage {}, {} x {} tokens a pass\n", ranks_,
                    job.mesh.pp == 1 ? "" : fmt::format("pp {} x ", job.mesh.pp), job.mesh.tp, dp,
                    cleave::name_of(job.train.dtype), job.zero.stage, microbatch_size(job, dp), job.model.context);
+        fmt::print("{}", notes_text(layout_notes(job, dp)));
         fmt::print("  {:<36} {:>12}   at the peak of a run\n", "memory", bytes_text(plan.peak_bytes));
         for (int kind = 0; kind < kMemoryKinds; ++kind)
             if (const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)]; bytes > 0)
                 fmt::print("    {:<34} {:>12}\n", cleave::name_of(static_cast<MemoryKind>(kind)), bytes_text(bytes));
         if (job.mesh.pp > 1) print_stages(job, dp);
         const std::int64_t block = total_bytes(saved.block);
-        fmt::print("  {:<36} {:>12} {:>12.4f} s b h, x {} layers = {}\n", "a layer keeps until backward",
-                   bytes_text(block), static_cast<double>(block) / unit, job.model.layers,
+        fmt::print("  {:<36} {:>12} {:>12.4f} s b h, x {} = {}\n", "a layer keeps until backward", bytes_text(block),
+                   static_cast<double>(block) / unit, counted(job.model.layers, "layer"),
                    bytes_text(block * job.model.layers));
         print_terms(saved.block, unit);
         fmt::print("  {:<36} {:>12}\n", "beside the layers", bytes_text(total_bytes(saved.rest)));
@@ -201,7 +220,7 @@ class MemoryCommand : public Command {
         for (const ActivationForm& form : kForms)
             if (!form.tensor || job.mesh.tp > 1)
                 forms.push(Json{{"form", form.name}, {"layer_bytes", layer_bytes(in_form(job, form))}});
-        json.set("forms", std::move(forms));
+        json.set("forms", std::move(forms)).set("notes", to_json(layout_notes(job, dp)));
         return json;
     }
 

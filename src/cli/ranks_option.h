@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "comm/launch.h"
 
 namespace cleave::cli {
@@ -18,8 +19,8 @@ inline int chosen_ranks(std::int64_t asked, int standard) {
     const int processes = comm::process_place().count;
     if (asked != 0 && asked != processes)
         throw UserError(
-            "--ranks: found {}, but mpirun has started {} processes, each of them a rank; accepted: {}, or no --ranks",
-            asked, processes, processes);
+            "--ranks: found {}, but mpirun has started {}, each of them a rank; accepted: {}, or no --ranks", asked,
+            counted(processes, "process", "processes"), processes);
     return processes;
 }
 

@@ -3,6 +3,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/model_job.h"
 #include "cli/ranks_option.h"
 #include "config/run_file.h"
 #include "train/job_check.h"
@@ -13,16 +14,18 @@
 namespace cleave::cli {
 namespace {
 
-// As many ranks as cores (or as teams of OMP_NUM_THREADS fit on them), but no more than share the batch evenly; what
-// mesh.dp asks for, where it does.
+// What the mesh asks for. Where it leaves dp open: as many ranks as cores (or as teams of OMP_NUM_THREADS fit on them),
+// but no more than share the batch evenly.
 int default_ranks(const Job& job) {
-    if (job.mesh.dp != 0) return job.mesh.dp;
-    std::int64_t ranks = std::max(1, available_cores() / asked_threads().value_or(1));
+    const std::int64_t others = std::int64_t{job.mesh.pp} * job.mesh.cp * job.mesh.tp;
+    const auto in_all = [&](std::int64_t dp) { return static_cast<int>(std::min(dp * others, kMostRanks)); };
+    if (job.mesh.dp != 0) return in_all(job.mesh.dp);
+    const std::int64_t fit = std::max<std::int64_t>(1, available_cores() / asked_threads().value_or(1) / others);
     const std::int64_t rows =
         std::max<std::int64_t>(job.train.batch / std::max<std::int64_t>(job.train.microbatch, 1), 1);
-    ranks = std::min({ranks, rows, std::int64_t{kMostThreads}});
-    while (rows % ranks != 0) --ranks;
-    return static_cast<int>(ranks);
+    std::int64_t dp = std::min({fit, rows, std::int64_t{kMostThreads}});
+    while (rows % dp != 0) --dp;
+    return in_all(dp);
 }
 
 class TrainCommand : public Command {
@@ -60,9 +63,11 @@ class TrainCommand : public Command {
         const auto is_set = [&](std::string_view key) { return file.places.find(key) != file.places.end(); };
         file.add(adopt_model(file.job, is_set));
         const int ranks = chosen_ranks(ranks_, default_ranks(file.job));
-        if (!dry_run_) check_threads(ranks, ranks_ == 0 ? "mesh.dp" : "--ranks");
+        if (!dry_run_) check_threads(ranks, ranks_ == 0 ? "[mesh]" : "--ranks");
         file.add(all_problems(file, ranks));
-        throw_problems(file.problems);
+        if (!file.problems.empty())
+            throw_problems(file.problems,
+                           layouts_instead(file, ranks, ranks_ == 0 ? RanksFrom::mesh : RanksFrom::given, ranks_ == 0));
         TrainOptions options;
         options.job = file.job;
         options.ranks = ranks;
@@ -76,11 +81,12 @@ class TrainCommand : public Command {
 
   private:
     // Training reads the text once, later; where there are problems anyway, those of the text are told with them.
-    static std::vector<std::string> all_problems(const RunFile& file, int ranks) {
+    static std::vector<std::string> all_problems(RunFile& file, int ranks) {
         std::vector<std::string> problems = check(file.job, ranks);
         if ((problems.empty() && file.problems.empty()) || !data_problems(file.job.data).empty()) return problems;
         try {
             const Dataset dataset = Dataset::open(file.job.data, std::nullopt);
+            if (file.job.model.vocabulary == 0) file.job.model.vocabulary = dataset.tokenizer().vocabulary();
             return check(file.job, ranks, &dataset);
         } catch (const UserError& error) {
             problems.emplace_back(error.what());

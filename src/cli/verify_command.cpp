@@ -53,8 +53,8 @@ void print_tensor(const TensorVerdict& t, bool judged_parameters) {
 }
 
 void print_report(const VerifyReport& r, int ranks) {
-    fmt::print("{:>12} {:>16} {:>16} {:>12} {:>12}\n", "step", "loss, 1 rank", fmt::format("{} ranks", ranks),
-               "norm, 1 rank", fmt::format("{} ranks", ranks));
+    fmt::print("{:>12} {:>16} {:>16} {:>12} {:>12}\n", "step", "loss, 1 rank", counted(ranks, "rank"), "norm, 1 rank",
+               counted(ranks, "rank"));
     for (std::size_t s = 0; s < r.one.losses.size(); ++s)
         fmt::print("{:>12} {:>16.12f} {:>16.12f} {:>12.8f} {:>12.8f}\n", s + 1, r.one.losses[s], r.many.losses[s],
                    r.one.norms[s], r.many.norms[s]);
@@ -72,7 +72,8 @@ void print_report(const VerifyReport& r, int ranks) {
                counted(worst.size(), "worst", "worst"), counted(r.tensors.size(), "tensor"));
     for (const TensorVerdict& t : worst) print_tensor(t, judged);
     if (r.equal())
-        fmt::print("\nequal: {} ranks train this model as one rank does\n", ranks);
+        fmt::print("\nequal: {} {} this model as one rank does\n", counted(ranks, "rank"),
+                   ranks == 1 ? "trains" : "train");
     else
         fmt::print(
             "\nDIFFERS: the first that does is {}\nIf it grows with the steps alone, the job may amplify roundings: "
@@ -115,7 +116,7 @@ class VerifyCommand : public Command {
         options.dtype = compute_dtype(dtype_).value_or(DType::f64);
         options.steps = static_cast<int>(steps_);
         options.progress = [](const std::string& what) { log_info("{}", what); };
-        const Job whole = model_job(model_, sets_, ranks, kSomeVocabulary);
+        const Job whole = model_job({.model = model_, .sets = sets_, .ranks = ranks, .vocabulary = kSomeVocabulary});
         const Job job = chosen(whole, ranks);
         const std::string smaller = shrinkage(whole, job);
         if (!smaller.empty()) log_info("a smaller model of the same layout: {}", smaller);

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace cleave::comm {
 namespace {
@@ -91,17 +92,30 @@ Algorithm choose_algorithm(Operation operation, int size, std::int64_t bytes, Tr
 
 std::string explain_choice(Operation operation, int size, std::int64_t bytes, TransportKind transport) {
     const Choice c = choice(operation, size, bytes, transport);
-    return fmt::format("{} of {} bytes on {} ranks over {}: {}: {}", name_of(operation), bytes, size,
-                       name_of(transport), name_of(c.algorithm), c.reason);
+    return fmt::format("{} of {} on {} over {}: {}: {}", name_of(operation), counted(bytes, "byte"),
+                       counted(size, "rank"), name_of(transport), name_of(c.algorithm), c.reason);
+}
+
+namespace {
+
+void check_support(const Spec& spec) {
+    check(spec);
+    if (!supports(spec.algorithm, spec.operation, spec.size, spec.inner))
+        throw UserError("{} has no {} on {}{}; it can be done by {}", name_of(spec.algorithm), name_of(spec.operation),
+                        counted(spec.size, "rank"), spec.inner > 0 ? fmt::format(" in groups of {}", spec.inner) : "",
+                        supported_names(spec.operation, spec.size));
+}
+
+}  // namespace
+
+std::int64_t bytes_sent(const Spec& spec, int rank, DType dtype) {
+    check_support(spec);
+    const Program program = spec.algorithm == Algorithm::direct ? direct_program(spec, rank) : make_program(spec);
+    return program.bytes_sent(rank, dtype);
 }
 
 Program build_program(const Spec& spec) {
-    check(spec);
-    if (!supports(spec.algorithm, spec.operation, spec.size, spec.inner))
-        throw UserError("{} has no {} on {} ranks{}; it can be done by {}", name_of(spec.algorithm),
-                        name_of(spec.operation), spec.size,
-                        spec.inner > 0 ? fmt::format(" in groups of {}", spec.inner) : "",
-                        supported_names(spec.operation, spec.size));
+    check_support(spec);
     Program program = make_program(spec);
     for (int r = 0; r < spec.size; ++r) program.total_elements += input_elements(spec, r) + output_elements(spec, r);
     return program;

@@ -19,6 +19,10 @@ namespace cleave::comm {
 // Throws UserError if the algorithm does not have the operation on that many ranks (the message says which do).
 Program build_program(const Spec& spec);
 
+// Program::bytes_sent of `rank`, of the program that build_program makes; of direct without its slots that cross
+// between other ranks, which are as many as the square of the ranks.
+std::int64_t bytes_sent(const Spec& spec, int rank, DType dtype);
+
 bool supports(Algorithm algorithm, Operation operation, int size, int inner = 0);
 
 // Whether sums by this algorithm have the bits of every other that does (native and ring have orders of their own).
@@ -46,8 +50,10 @@ class Pieces {
     std::vector<std::int64_t> begin_{0};
 };
 
-// One function an algorithm; build_program dispatches to them.
-Program direct_program(const Spec& spec);
+// One function an algorithm; build_program dispatches to them. `about`: of moves that another rank executes, the slots
+// of this rank alone.
+inline constexpr int kAllRanks = -1;
+Program direct_program(const Spec& spec, int about = kAllRanks);
 Program tree_program(const Spec& spec);
 Program halving_doubling_program(const Spec& spec);
 Program ring_program(const Spec& spec);

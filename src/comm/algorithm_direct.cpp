@@ -10,38 +10,43 @@ void add(Phase& phase, Move move) {
     if (move.count > 0) phase.push_back(std::move(move));
 }
 
-std::vector<Slot> on_all(int size, Buffer buffer, std::int64_t offset) {
-    std::vector<Slot> slots;
-    slots.reserve(static_cast<std::size_t>(size));
-    for (int r = 0; r < size; ++r) slots.push_back({r, buffer, offset});
-    return slots;
-}
+// Slots of a move that `executor` executes, on every rank that it is asked about.
+struct Everyone {
+    int size;
+    int about;
+    std::vector<Slot> of(int executor, Buffer buffer, std::int64_t offset) const {
+        if (about != kAllRanks && about != executor) return {{about, buffer, offset}};
+        std::vector<Slot> slots;
+        slots.reserve(static_cast<std::size_t>(size));
+        for (int r = 0; r < size; ++r) slots.push_back({r, buffer, offset});
+        return slots;
+    }
+};
 
 // Rank r hands slice r of the root's message to everyone but the root, whose buffer it is.
-void broadcast(const Spec& spec, Phase& phase) {
+void broadcast(const Spec& spec, const Everyone& everyone, Phase& phase) {
     for (int r = 0; r < spec.size; ++r) {
         const auto begin = slice_begin(spec.counts[0], r, spec.size);
         const auto end = slice_begin(spec.counts[0], r + 1, spec.size);
-        Move move{r, end - begin, {{spec.root, Buffer::in, begin}}, {}};
-        for (int d = 0; d < spec.size; ++d)
-            if (d != spec.root) move.destinations.push_back({d, Buffer::out, begin});
-        if (!move.destinations.empty()) add(phase, std::move(move));
+        Move move{r, end - begin, {{spec.root, Buffer::in, begin}}, everyone.of(r, Buffer::out, begin)};
+        std::erase_if(move.destinations, [&](const Slot& slot) { return slot.rank == spec.root; });
+        if (spec.size > 1) add(phase, std::move(move));
     }
 }
 
 // Rank r combines slice r of everyone's input.
-void reduce(const Spec& spec, Phase& phase) {
+void reduce(const Spec& spec, const Everyone& everyone, Phase& phase) {
     for (int r = 0; r < spec.size; ++r) {
         const auto begin = slice_begin(spec.counts[0], r, spec.size);
         const auto end = slice_begin(spec.counts[0], r + 1, spec.size);
-        add(phase, {r, end - begin, on_all(spec.size, Buffer::in, begin),
-                    spec.operation == Operation::all_reduce ? on_all(spec.size, Buffer::out, begin)
+        add(phase, {r, end - begin, everyone.of(r, Buffer::in, begin),
+                    spec.operation == Operation::all_reduce ? everyone.of(r, Buffer::out, begin)
                                                             : std::vector<Slot>{{spec.root, Buffer::out, begin}}});
     }
 }
 
 // scatter, gather, all_gather, reduce_scatter: rank r does all of piece r.
-void pieces(const Spec& spec, Phase& phase) {
+void pieces(const Spec& spec, const Everyone& everyone, Phase& phase) {
     std::int64_t offset = 0;
     for (int r = 0; r < spec.size; ++r) {
         const std::int64_t count = piece_count(spec, r);
@@ -57,9 +62,9 @@ void pieces(const Spec& spec, Phase& phase) {
                 break;
             case Operation::all_gather:
                 move.sources = {{r, Buffer::in, 0}};
-                move.destinations = on_all(spec.size, Buffer::out, offset);
+                move.destinations = everyone.of(r, Buffer::out, offset);
                 break;
-            default: move.sources = on_all(spec.size, Buffer::in, offset); move.destinations = {{r, Buffer::out, 0}};
+            default: move.sources = everyone.of(r, Buffer::in, offset); move.destinations = {{r, Buffer::out, 0}};
         }
         add(phase, std::move(move));
         offset += count;
@@ -83,23 +88,23 @@ void all_to_all(const Spec& spec, Phase& phase) {
 }
 
 // Everyone looks at everyone: moves of no elements.
-void barrier(const Spec& spec, Phase& phase) {
-    for (int r = 0; r < spec.size; ++r)
-        phase.push_back({r, 0, on_all(spec.size, Buffer::in, 0), {{r, Buffer::out, 0}}});
+void barrier(const Spec& spec, const Everyone& everyone, Phase& phase) {
+    for (int r = 0; r < spec.size; ++r) phase.push_back({r, 0, everyone.of(r, Buffer::in, 0), {{r, Buffer::out, 0}}});
 }
 
 }  // namespace
 
-Program direct_program(const Spec& spec) {
+Program direct_program(const Spec& spec, int about) {
     Program program{spec, {}, 0, 0};
+    const Everyone everyone{spec.size, about};
     Phase& phase = program.phases.emplace_back();
     switch (spec.operation) {
-        case Operation::broadcast: broadcast(spec, phase); break;
+        case Operation::broadcast: broadcast(spec, everyone, phase); break;
         case Operation::reduce:
-        case Operation::all_reduce: reduce(spec, phase); break;
+        case Operation::all_reduce: reduce(spec, everyone, phase); break;
         case Operation::all_to_all: all_to_all(spec, phase); break;
-        case Operation::barrier: barrier(spec, phase); break;
-        default: pieces(spec, phase);
+        case Operation::barrier: barrier(spec, everyone, phase); break;
+        default: pieces(spec, everyone, phase);
     }
     return program;
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "comm/inproc.h"
 #include "comm/mpi.h"
 #include "comm/mpi_session.h"
@@ -98,8 +99,8 @@ int exit_code_of(const std::exception& error) {
 void run_mpi(const LaunchOptions& options, const RankMain& rank_main) {
     MpiSession& session = MpiSession::get();
     if (options.ranks != 0 && options.ranks != session.size())
-        throw UserError("asked for {} ranks, but mpirun has started {} processes; both must be the same", options.ranks,
-                        session.size());
+        throw UserError("asked for {}, but mpirun has started {}; both must be the same",
+                        counted(options.ranks, "rank"), counted(session.size(), "process", "processes"));
     auto owned = std::make_unique<MpiEndpoint>(options.fingerprints);
     MpiEndpoint& endpoint = *owned;
     auto progress = std::make_shared<Progress>(std::move(owned), options.timeout);

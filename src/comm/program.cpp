@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace cleave::comm {
 namespace {
@@ -88,9 +89,9 @@ std::int64_t Program::bytes_written(int rank, DType dtype) const {
 }
 
 std::string to_string(const Program& program) {
-    std::string text = fmt::format("{} by {} on {} ranks: {} phase{}\n", name_of(program.spec.operation),
-                                   name_of(program.spec.algorithm), program.spec.size, program.phases.size(),
-                                   program.phases.size() == 1 ? "" : "s");
+    std::string text =
+        fmt::format("{} by {} on {}: {}\n", name_of(program.spec.operation), name_of(program.spec.algorithm),
+                    counted(program.spec.size, "rank"), counted(program.phases.size(), "phase"));
     for (std::size_t p = 0; p < program.phases.size(); ++p)
         for (const Move& move : program.phases[p])
             text += fmt::format("  phase {}, rank {}: {} {} -> {}\n", p, move.executor,
@@ -146,8 +147,8 @@ void check(const Spec& spec) {
                         spec.operation != Operation::all_reduce;
     const std::size_t unequal = spec.operation == Operation::all_to_all ? n * n : n;
     if (spec.operation != Operation::barrier && given != 1 && !(pieces && given == unequal))
-        throw UserError("{} on {} ranks was given {} counts; it takes {}", name_of(spec.operation), spec.size, given,
-                        pieces ? fmt::format("1 (equal pieces) or {}", unequal) : "1");
+        throw UserError("{} on {} was given {}; it takes {}", name_of(spec.operation), counted(spec.size, "rank"),
+                        counted(given, "count"), pieces ? fmt::format("1 (equal pieces) or {}", unequal) : "1");
     for (const std::int64_t c : spec.counts)
         if (c < 0) throw UserError("{} was given a count of {}; counts are 0 or more", name_of(spec.operation), c);
     if (spec.root < 0 || spec.root >= spec.size)

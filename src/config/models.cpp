@@ -23,16 +23,28 @@ std::string unknown(const std::string& model) {
 
 }  // namespace
 
-RunFile read_model_or_run_file(const std::string& model, const std::vector<std::string>& sets) {
+namespace {
+
+const ModelFile* named(const std::string& model) {
     const auto files = model_files();
     const auto found = std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == model; });
-    if (found != files.end()) {
-        std::vector<std::string> all{"train.batch=1"};
-        all.insert(all.end(), sets.begin(), sets.end());
-        return parse_run(found->text, fmt::format("models/{}.toml", model), all);
-    }
-    if (!std::filesystem::exists(model)) throw UserError("{}", unknown(model));
-    return read_run_file(model, sets);
+    return found == files.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool is_model_name(const std::string& model) {
+    return named(model) != nullptr;
+}
+
+RunFile read_model_or_run_file(const std::string& model, const std::vector<std::string>& sets,
+                               const std::vector<TypedFlag>& flags) {
+    const ModelFile* file = named(model);
+    if (file == nullptr && !std::filesystem::exists(model)) throw UserError("{}", unknown(model));
+    if (file == nullptr) return read_run_file(model, sets, flags);
+    RunFile run = parse_run(file->text, fmt::format("models/{}.toml", model), sets, flags);
+    if (!run.places.contains("train.batch")) run.job.train.batch = 1;
+    return run;
 }
 
 }  // namespace cleave

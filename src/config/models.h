@@ -18,8 +18,10 @@ struct ModelFile {
 };
 std::span<const ModelFile> model_files();  // by name
 
-// `model`: a name, or a file's path. A name gives a run of one sequence a step, which `sets` may change. Throws
-// UserError where there is neither such a model nor such a file.
-RunFile read_model_or_run_file(const std::string& model, const std::vector<std::string>& sets);
+// `model`: a name, or a file's path. A name gives a run of one sequence a step, which `sets` and `flags` may change.
+// Throws UserError where there is neither such a model nor such a file.
+RunFile read_model_or_run_file(const std::string& model, const std::vector<std::string>& sets,
+                               const std::vector<TypedFlag>& flags = {});
+bool is_model_name(const std::string& model);
 
 }  // namespace cleave

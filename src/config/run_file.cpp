@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "base/words.h"
 #include "base/wrap.h"
+#include "config/other_names.h"
 #include "config/toml_nesting.h"
 #include "train/job_keys.h"
 
@@ -51,11 +52,41 @@ std::array<std::string*, 5> files_of(Job& job) {
 
 using Places = std::map<std::string, std::string, std::less<>>;
 
+bool is_flag(const std::string& place) {
+    return place.starts_with("--") && place != kSet;
+}
+
+// The names of keys that were set by an option, wherever they stand as a word, as that option.
+std::string in_flags(const Places& places, std::string text) {
+    const auto part_of_name = [](char c) {
+        return c == '_' || c == '.' || std::isalnum(static_cast<unsigned char>(c));
+    };
+    for (const auto& [key, place] : places) {
+        if (!is_flag(place)) continue;
+        for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + 1)) {
+            const std::size_t end = at + key.size();
+            if ((at > 0 && part_of_name(text[at - 1])) || (end < text.size() && part_of_name(text[end]))) continue;
+            text.replace(at, key.size(), place);
+        }
+    }
+    return text;
+}
+
 // "train.batch: found ..." as "my.toml:12: train.batch: found ...".
 std::string with_place(const Places& places, const std::string& problem) {
     const auto at = places.find(problem.substr(0, problem.find(':')));
-    if (at == places.end()) return problem;
-    return at->second + (at->second == kSet ? " " : ": ") + problem;
+    if (at == places.end() || is_flag(at->second)) return in_flags(places, problem);
+    return at->second + (at->second == kSet ? " " : ": ") + in_flags(places, problem);
+}
+
+// What is wrong with a line that toml++ refuses, where people write it often.
+std::string_view toml_hint(std::string_view text, std::size_t line) {
+    for (; line > 1 && !text.empty(); --line) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    text = text.substr(0, text.find('\n'));
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) return "";
+    const std::string value = trimmed(text.substr(equals + 1, text.find('#') - std::min(equals + 1, text.find('#'))));
+    return number_in_full(value) ? "; a number has digits on both sides of its point: 0.1, not .1" : "";
 }
 
 class Reader {
@@ -78,7 +109,8 @@ class Reader {
             table = toml::parse(text, path_.string());
         } catch (const toml::parse_error& error) {
             const auto at = error.source().begin;
-            throw UserError("{}: not valid TOML (column {}): {}", place(at.line), at.column, error.description());
+            throw UserError("{}: not valid TOML (column {}): {}{}", place(at.line), at.column, error.description(),
+                            toml_hint(text, at.line));
         }
         for (auto&& [name, node] : table) read_section(name.str(), node);
         for (std::string* file : files_of(job_)) make_relative_to_folder(*file);
@@ -108,6 +140,16 @@ class Reader {
             add_set(set, fmt::format("{}: {}", name, *problem));
             refused_.insert(name);
         }
+    }
+
+    void read_flag(const TypedFlag& flag) {
+        const Key* key = find(flag.key);
+        CLEAVE_CHECK(key != nullptr, "{} stands for {}", flag.flag, flag.key);
+        places_[flag.key] = flag.flag;
+        const auto problem = assign(*key, set_value(*key, flag.value));
+        if (!problem) return;
+        problems_.push_back({std::numeric_limits<std::size_t>::max(), fmt::format("{}: {}", flag.flag, *problem)});
+        refused_.insert(flag.key);
     }
 
     RunFile finish() {
@@ -165,7 +207,8 @@ class Reader {
     std::string unknown(const std::string& name) const {
         std::string text = fmt::format("unknown key '{}'", shortened(name));
         const std::string_view section = std::string_view(name).substr(0, name.find('.'));
-        std::string_view near = nearest(name, names_);
+        std::string_view near = key_known_as(name);
+        if (near.empty()) near = nearest(name, names_);
         if (near.empty()) near = same_key_elsewhere(std::string_view(name).substr(name.rfind('.') + 1));
         if (!near.empty()) return text + fmt::format(" (did you mean '{}'?)", near);
         std::string list;
@@ -173,6 +216,17 @@ class Reader {
             if (key.section() == section) list += fmt::format("{}{}", list.empty() ? "" : ", ", key.key());
         if (!list.empty()) return text + fmt::format("; [{}] has: {}", section, list);
         return text + "; `cleave config` lists all keys";
+    }
+    // "fsdp.stage is zero.stage here": of the keys in a section that we do not have.
+    std::string keys_meant(std::string_view section, const toml::table& table) const {
+        std::string text;
+        for (auto&& [key, value] : table) {
+            const std::string name = fmt::format("{}.{}", section, key.str());
+            std::string_view near = key_known_as(name);
+            if (near.empty()) near = same_key_elsewhere(key.str());
+            if (!near.empty()) text += fmt::format("{}{} is {} here", text.empty() ? "" : ", ", name, near);
+        }
+        return text;
     }
     // "lr" or "model.lr" for train.lr.
     std::string_view same_key_elsewhere(std::string_view last) const {
@@ -194,8 +248,11 @@ class Reader {
             std::string list;
             for (auto section : sections_)
                 if (!section.empty()) list += fmt::format("{}[{}]", list.empty() ? "" : ", ", section);
+            const std::string meant = keys_meant(name, *table);
             add(node, fmt::format("unknown section [{}]{}", name,
-                                  near.empty() ? "; accepted: " + list : fmt::format(" (did you mean [{}]?)", near)));
+                                  !near.empty()    ? fmt::format(" (did you mean [{}]?)", near)
+                                  : !meant.empty() ? "; " + meant
+                                                   : "; accepted: " + list));
         } else {
             for (auto&& [key, value] : *table) read_value(fmt::format("{}.{}", name, key.str()), value);
         }
@@ -269,15 +326,18 @@ void RunFile::add(const std::vector<std::string>& found) {
     }
 }
 
-RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets) {
+RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets,
+                      const std::vector<TypedFlag>& flags) {
     if (!std::filesystem::exists(path))
         throw UserError("there is no run file '{}'; `cleave init {}` writes one", path.string(), path.string());
-    return parse_run(read_text_file(path, kMostRunFileBytes), path, sets);
+    return parse_run(read_text_file(path, kMostRunFileBytes), path, sets, flags);
 }
 
-RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets) {
+RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets,
+                  const std::vector<TypedFlag>& flags) {
     Reader reader(path);
     reader.read_text(text);
+    for (const TypedFlag& flag : flags) reader.read_flag(flag);
     for (const std::string& set : sets) reader.read_set(set);
     return reader.finish();
 }

@@ -15,10 +15,17 @@
 
 namespace cleave {
 
+// A command's option that stands for a key: --tp 4 for mesh.tp=4. Messages then name the option.
+struct TypedFlag {
+    std::string flag;  // "--tp"
+    std::string key;
+    std::string value;
+};
+
 struct RunFile {
     Job job;
     std::vector<std::string> problems;  // in the order of lines; keys that have one keep their default
-    std::map<std::string, std::string, std::less<>> places;  // where a key was set: "my.toml:12" or "--set"
+    std::map<std::string, std::string, std::less<>> places;  // where a key was set: "my.toml:12", "--set", "--tp"
     std::set<std::string, std::less<>> refused;              // keys that have a problem
 
     // Problems that check() found, each with its place. Left out are those of keys that have one already, since nobody
@@ -31,9 +38,12 @@ struct RunFile {
 // Throws UserError where there is no such file. Unset run.folder becomes out/<the file's name without .toml>; data.path
 // in the file is relative to the file's folder, in `sets` to the current one. A value in `sets` is written as in TOML,
 // but a text needs no quotes.
-RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets);
+// `flags` come before `sets`.
+RunFile read_run_file(const std::filesystem::path& path, const std::vector<std::string>& sets,
+                      const std::vector<TypedFlag>& flags = {});
 // The same from a text; `path` names it in messages and is what relative paths refer to.
-RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets);
+RunFile parse_run(std::string_view text, const std::filesystem::path& path, const std::vector<std::string>& sets,
+                  const std::vector<TypedFlag>& flags = {});
 
 // Every key with its value: a run file that gives this job again, from any folder: its paths are absolute.
 std::string effective_run_file(const Job& job);

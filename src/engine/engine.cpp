@@ -35,6 +35,7 @@ void Engine::release(void* block, std::int64_t bytes, MemoryKind kind) {
 
 void Engine::record(Event event) {
     event.live_bytes = ledger_.live();
+    exposed_ += exposed_communication(event);
     trace_.add(std::move(event));
 }
 
@@ -114,7 +115,9 @@ void Engine::launch_checked(const kernels::Kernel& kernel, std::span<const Tenso
         workspace = acquire_storage(bytes, MemoryKind::workspace);
     if (!trace_.on()) {
         run(kernel, in_views, out_views, workspace ? workspace->data() : nullptr);
+        const double begin = trace_.now();
         progress();
+        exposed_ += trace_.now() - begin;
         return;
     }
     const kernels::Cost cost = kernel.cost(in_views, out_views);
@@ -200,7 +203,7 @@ std::int64_t Engine::bytes_sent(const Exchange& exchange) const {
     spec.algorithm = comm::choose_algorithm(spec.operation, spec.size, exchange.input.view().bytes(), transport_);
     const std::vector<int> group = mesh_.group(rank_, exchange.axes);
     const auto own = std::find(group.begin(), group.end(), rank_) - group.begin();
-    return comm::build_program(spec).bytes_sent(static_cast<int>(own), exchange.input.dtype());
+    return comm::bytes_sent(spec, static_cast<int>(own), exchange.input.dtype());
 }
 
 namespace {
@@ -289,7 +292,10 @@ std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, 
     const double begin = trace_.now();
     if (!communicates(exchange.action)) {
         run_local(exchange);
-        if (trace_.on()) record_local(exchange, begin, placement);
+        if (trace_.on())
+            record_local(exchange, begin, placement);
+        else
+            exposed_ += trace_.now() - begin;
         exchange.input = {};
         return std::make_shared<PendingTransition>(std::move(exchange), nullptr, -1);
     }
@@ -314,6 +320,8 @@ std::shared_ptr<PendingTransition> Engine::start_exchange(const Tensor& tensor, 
                 trace_.now(),
                 {},
                 placement});
+    else
+        exposed_ += trace_.now() - begin;
     return std::make_shared<PendingTransition>(std::move(exchange), std::move(token), number);
 }
 
@@ -327,6 +335,8 @@ Tensor Engine::finish(const std::shared_ptr<PendingTransition>& pending) {
         if (trace_.on())
             record({EventType::wait, std::string(name_of(exchange.action)),
                     fmt::format("{} #{}", output.name(), pending->number_), 0, 0, 0, begin, trace_.now()});
+        else
+            exposed_ += trace_.now() - begin;
     }
     exchange = {};
     pending->token_.reset();

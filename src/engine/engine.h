@@ -51,6 +51,8 @@ class Engine {
     int rank() const { return rank_; }
     Ledger& ledger() { return ledger_; }
     Trace& trace() { return trace_; }
+    // Seconds of this rank's own thread that communication has taken since the start (engine/trace.h), traced or not.
+    double exposed_communication_s() const { return exposed_; }
     virtual bool is_virtual() const = 0;
 
     Tensor alloc(std::string_view name, const Shape& shape, const Layout& layout, DType dtype, MemoryKind kind);
@@ -152,6 +154,7 @@ class Engine {
     comm::TransportKind transport_;
     Ledger ledger_;
     Trace trace_;
+    double exposed_ = 0;
     std::int64_t exchanges_ = 0;  // numbers the trace's issue and wait events
 };
 

@@ -70,45 +70,6 @@ bool is_finite(const Tensor& tensor) {
     return finite;
 }
 
-Environment this_environment(int ranks, int team, int tensor_parallel) {
-    Environment environment;
-    environment.build = fmt::format("cleave {}, compiler {}", CLEAVE_VERSION, __VERSION__);
-    environment.instruction_set = __builtin_cpu_supports("avx512f") ? "avx512"
-                                  : __builtin_cpu_supports("avx2")  ? "avx2"
-                                                                    : "sse";
-    environment.ranks = ranks;
-    environment.team = team;
-    environment.tensor_parallel = tensor_parallel;
-    return environment;
-}
-
-Json to_json(const Environment& environment) {
-    Json json = Json::object();
-    json.set("build", environment.build);
-    json.set("instruction_set", environment.instruction_set);
-    json.set("ranks", environment.ranks);
-    json.set("team", environment.team);
-    // Checkpoints of versions that had none do not say so.
-    if (environment.tensor_parallel != 1) json.set("tensor_parallel", environment.tensor_parallel);
-    return json;
-}
-
-std::string environment_difference(const Json& saved, const Environment& now) {
-    std::string text;
-    const Json current = to_json(now);
-    const auto add = [&](const std::string& key, const std::string& was, const std::string& is) {
-        if (was != is) text += fmt::format("{}{} was {}, is {}", text.empty() ? "" : "; ", key, was, is);
-    };
-    const auto value = [](const Json& in, const std::string& key, const char* missing) {
-        const Json* found = in.find(key);
-        return found == nullptr ? std::string(missing) : found->dump();
-    };
-    for (const auto& [key, is] : *current.members())
-        if (key != "tensor_parallel") add(key, value(saved, key, "not recorded"), is.dump());
-    add("tensor_parallel", value(saved, "tensor_parallel", "1"), value(current, "tensor_parallel", "1"));
-    return text;
-}
-
 void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,
                      const Json& metadata) {
     const ParameterStore& store = model.store();

@@ -14,19 +14,6 @@
 
 namespace cleave {
 
-// What bits depend on beside the run's own configuration.
-struct Environment {
-    std::string build;            // compiler and version of Cleave
-    std::string instruction_set;  // the widest that this processor has
-    int ranks = 1;                // that share the batch: a sum over rows is cut where theirs end
-    int team = 1;                 // threads of a rank
-    int tensor_parallel = 1;      // ranks that cut a layer: sums over its dims are cut where theirs end
-};
-Environment this_environment(int ranks, int team, int tensor_parallel = 1);
-Json to_json(const Environment& environment);
-// What differs from the environment in a checkpoint's metadata, in words; empty if nothing does.
-std::string environment_difference(const Json& saved, const Environment& now);
-
 // Rank 0 writes, with its `metadata`; the others send it what they hold. Throws UserError where the file cannot be
 // written, RunError where a value is not finite: a file that is there stays.
 void save_checkpoint(const std::filesystem::path& path, Transformer& model, const Optimizer& optimizer,

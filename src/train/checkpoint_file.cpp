@@ -58,15 +58,16 @@ class Verifier {
     Json header() const {
         if (bytes_.size() < kMagic.size() || text_of(bytes_.first(kMagic.size())) != kMagic)
             fail(bytes_.empty() ? "it is empty" : "it does not start with the word CLEAVE: another kind of file");
-        if (bytes_.size() < kPrefix) fail(fmt::format("it ends after {} bytes, inside its first line", bytes_.size()));
+        if (bytes_.size() < kPrefix)
+            fail(fmt::format("it ends after {}, inside its first line", counted(bytes_.size(), "byte")));
         const auto version = text_of(bytes_.subspan(kMagic.size(), kVersion.size()));
         if (version != kVersion)
             fail(fmt::format("its format version is '{}', this program reads version {}", Json(version).dump(),
                              kVersion));
         const std::uint64_t length = load_u64(bytes_, 8);
         if (length > bytes_.size() - kPrefix)
-            fail(fmt::format("its header should have {} bytes, {} are left in the file: truncated or altered", length,
-                             bytes_.size() - kPrefix));
+            fail(fmt::format("its header should have {}, {} are left in the file: truncated or altered",
+                             counted(length, "byte"), bytes_.size() - kPrefix));
         const auto text = bytes_.subspan(kPrefix, static_cast<std::size_t>(length));
         if (hash64(text) != load_u64(bytes_, 16)) fail("the checksum of its header does not match: altered");
         return Json::parse(text_of(text), path_.string());
@@ -89,7 +90,8 @@ class Verifier {
             fail(fmt::format("tensor '{}' begins at byte {}, which overlaps or does not follow what is before it ({})",
                              tensor.name, begin, previous_end));
         if (end - begin != size)
-            fail(fmt::format("tensor '{}' has {} bytes, its shape and dtype need {}", tensor.name, end - begin, size));
+            fail(fmt::format("tensor '{}' has {}, its shape and dtype need {}", tensor.name,
+                             counted(end - begin, "byte"), size));
         tensor.bytes = bytes_.subspan(begin, size);
         const Json* checksum = entry.find("xxh64");
         if (checksum == nullptr || *checksum != Json(hex(hash64(tensor.bytes))))

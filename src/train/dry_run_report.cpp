@@ -4,6 +4,9 @@
 
 #include <numeric>
 
+#include "base/words.h"
+#include "base/wrap.h"
+
 namespace cleave {
 
 std::string bytes_text(std::int64_t bytes) {
@@ -24,8 +27,8 @@ bool alike(const RankPlan& a, const RankPlan& b) {
 }
 
 std::string plan_text(const RankPlan& plan) {
-    std::string text = fmt::format("  memory at the peak of a run    {:>12}  ({} bytes)\n", bytes_text(plan.peak_bytes),
-                                   plan.peak_bytes);
+    std::string text = fmt::format("  memory at the peak of a run    {:>12}  ({})\n", bytes_text(plan.peak_bytes),
+                                   counted(plan.peak_bytes, "byte"));
     for (int kind = 0; kind < kMemoryKinds; ++kind) {
         const std::int64_t bytes = plan.at_peak[static_cast<std::size_t>(kind)];
         if (bytes > 0)
@@ -35,7 +38,7 @@ std::string plan_text(const RankPlan& plan) {
     text += fmt::format("  sent in a step\n");
     if (plan.bytes_sent.empty()) text += "    nothing\n";
     for (const auto& [collective, bytes] : plan.bytes_sent)
-        text += fmt::format("    {:<28} {:>12}  ({} bytes)\n", collective, bytes_text(bytes), bytes);
+        text += fmt::format("    {:<28} {:>12}  ({})\n", collective, bytes_text(bytes), counted(bytes, "byte"));
     text += fmt::format("  computed in a step             {:>8.3f} GFLOP in {} kernels, which move {}\n",
                         plan.flops / 1e9, plan.launches, bytes_text(static_cast<std::int64_t>(plan.kernel_bytes)));
     return text;
@@ -43,8 +46,21 @@ std::string plan_text(const RankPlan& plan) {
 
 }  // namespace
 
-std::string dry_run_text(const std::vector<RankPlan>& plans) {
+std::string notes_text(const std::vector<std::string>& notes) {
+    constexpr std::size_t kColumns = 80;
     std::string text;
+    for (const std::string& note : notes) text += wrapped("note: " + note, "  ", kColumns) + "\n";
+    return text;
+}
+
+Json to_json(const std::vector<std::string>& notes) {
+    Json json = Json::array();
+    for (const std::string& note : notes) json.push(note);
+    return json;
+}
+
+std::string dry_run_text(const std::vector<RankPlan>& plans, const std::vector<std::string>& notes) {
+    std::string text = notes_text(notes);
     for (std::size_t first = 0; first < plans.size();) {
         std::size_t last = first;
         while (last + 1 < plans.size() && alike(plans[first], plans[last + 1])) ++last;
@@ -68,7 +84,7 @@ Json to_json(const BytesByKind& bytes) {
     return json;
 }
 
-Json dry_run_json(const std::vector<RankPlan>& plans) {
+Json dry_run_json(const std::vector<RankPlan>& plans, const std::vector<std::string>& notes) {
     Json ranks = Json::array();
     for (const RankPlan& plan : plans) {
         Json sent = Json::object();
@@ -82,7 +98,7 @@ Json dry_run_json(const std::vector<RankPlan>& plans) {
         ranks.push(std::move(rank));
     }
     Json out = Json::object();
-    out.set("ranks", std::move(ranks));
+    out.set("ranks", std::move(ranks)).set("notes", to_json(notes));
     return out;
 }
 

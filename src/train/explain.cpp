@@ -76,21 +76,41 @@ void join_alike(std::vector<ExplainedPart>& parts) {
     parts = std::move(joined);
 }
 
-// The placement along tp of each parameter and of its gradient.
-std::vector<std::pair<std::string, std::pair<Placement, Placement>>> along_tp(const ModelConfig& config,
-                                                                              bool sequence) {
+struct ParameterAlong {
+    std::string name;
+    std::vector<Placement> placements;  // along each axis
+    std::vector<Placement> gradients;
+};
+
+// The placements of each parameter, and of its gradient, along axes of dp 2 x tp.
+std::vector<ParameterAlong> along_axes(const ModelConfig& config, int tp, bool sequence,
+                                       const std::vector<std::string_view>& axes) {
     Job job;
     job.model = config;
-    job.mesh.tp = 2;
+    job.mesh.tp = tp;
     job.sequence_parallel = sequence;
-    const Mesh mesh = mesh_of(job, 4);
-    const AxisId tp = mesh.axis("tp");
+    const Mesh mesh = mesh_of(job, 2 * tp);
     VirtualEngine engine(mesh, 0, comm::TransportKind::inproc, 1);
     Transformer model(engine, config, layouts_of(job, mesh), DType::f32);
-    std::vector<std::pair<std::string, std::pair<Placement, Placement>>> placements;
-    for (const Parameter* p : model.parameters())
-        placements.push_back({p->name, {p->layout.at(tp), p->layout.dual().at(tp)}});
-    return placements;
+    std::vector<ParameterAlong> all;
+    for (const Parameter* p : model.parameters()) {
+        ParameterAlong& row = all.emplace_back(ParameterAlong{p->name, {}, {}});
+        for (const std::string_view name : axes) {
+            row.placements.push_back(p->layout.at(mesh.axis(name)));
+            row.gradients.push_back(p->layout.dual().at(mesh.axis(name)));
+        }
+    }
+    return all;
+}
+
+ModelConfig sample_of(Family family) {
+    ModelConfig config;
+    config.family = family;
+    config.layers = 1;
+    config.vocabulary = 256;
+    config.tied_embeddings = family == Family::gpt2;
+    config.qkv_bias = config.qk_norm = family == Family::llama;
+    return config;
 }
 
 }  // namespace
@@ -98,19 +118,22 @@ std::vector<std::pair<std::string, std::pair<Placement, Placement>>> along_tp(co
 std::vector<SupportRow> layer_support() {
     std::vector<SupportRow> rows;
     for (const Family family : {Family::gpt2, Family::llama}) {
-        ModelConfig config;
-        config.family = family;
-        config.layers = 1;
-        config.vocabulary = 256;
-        config.tied_embeddings = family == Family::gpt2;
-        config.qkv_bias = config.qk_norm = family == Family::llama;
-        const auto tensor = along_tp(config, false);
-        const auto sequence = along_tp(config, true);
+        ModelConfig config = sample_of(family);
+        const auto tensor = along_axes(config, 2, false, {"tp"});
+        const auto sequence = along_axes(config, 2, true, {"tp"});
+        std::vector<ParameterAlong> grouped;
+        if (family == Family::llama) {
+            config.kv_heads = config.heads / 2;
+            grouped = along_axes(config, static_cast<int>(config.heads), false, {"tp.kv", "tp.rep"});
+        }
         for (std::size_t i = 0; i < tensor.size(); ++i) {
-            std::string name = tensor[i].first;
+            std::string name = tensor[i].name;
             if (const auto at = name.find(".0."); at != std::string::npos) name.replace(at, 3, ".N.");
-            rows.push_back({family == Family::gpt2 ? "gpt2" : "llama", name, to_string(tensor[i].second.first),
-                            to_string(sequence[i].second.first), to_string(sequence[i].second.second)});
+            rows.push_back({family == Family::gpt2 ? "gpt2" : "llama", name, to_string(tensor[i].placements[0]),
+                            to_string(sequence[i].placements[0]), to_string(sequence[i].gradients[0]), "", ""});
+            if (grouped.empty()) continue;
+            rows.back().key_heads = to_string(grouped[i].placements[0]);
+            rows.back().shared_heads = to_string(grouped[i].placements[1]);
         }
     }
     return rows;

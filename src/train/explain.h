@@ -48,14 +48,16 @@ struct Explanation {
 // `job` is checked for `ranks`; its vocabulary is set.
 Explanation explain(const Job& job, int ranks, int rank, comm::TransportKind transport, int team);
 
-// How the parameters of each family of models lie along the axes that there are, read off a model of two layers on a
-// mesh of dp 2 x tp 2: one row for each name, N for the layer's number.
+// How the parameters of each family of models lie along the axes that there are, read off a model of one layer on a
+// mesh of dp 2 x tp 2, or, with fewer key heads than ranks, tp 4: one row for each name, N for the layer's number.
 struct SupportRow {
     std::string family;
     std::string parameter;
     std::string tensor;             // along tp
     std::string sequence;           // along tp, with sequence parallelism
     std::string sequence_gradient;  // its gradient's, with sequence parallelism
+    std::string key_heads;          // along tp.kv, which cuts key heads; empty where the family has no grouped heads
+    std::string shared_heads;       // along tp.rep, whose ranks share a key head
 };
 std::vector<SupportRow> layer_support();
 

@@ -25,6 +25,11 @@ class Checker {
         return std::move(problems_);
     }
 
+    std::vector<std::string> run_layout() {
+        check_step();
+        return std::move(problems_);
+    }
+
     std::vector<std::string> run_without_text() {
         if (check_step() && job_.model.vocabulary == 0)
             add("model.vocabulary: found 0, and there is no text whose tokens could be counted; accepted: at least 1, "
@@ -58,7 +63,8 @@ class Checker {
         const Job::Mesh& mesh = job_.mesh;
         const auto only_one = [&](std::string_view axis, int size) {
             if (size != 1)
-                add("mesh.{}: found {}; accepted: 1. Not supported yet by this version: ranks along {}; data (mesh.dp), "
+                add("mesh.{}: found {}; accepted: 1. Not supported yet by this version: ranks along {}; data "
+                    "(mesh.dp), "
                     "tensor (mesh.tp) and pipeline parallelism (mesh.pp) are",
                     axis, size, axis);
         };
@@ -127,17 +133,13 @@ class Checker {
 
     void check_zero(int dp) {
         const Job::Zero& zero = job_.zero;
-        if (zero.reduce == ZeroReduce::step && zero.stage < 2)
-            add("zero.reduce: found \"step\", which is so in stage {} anyway; accepted: \"microbatch\", or zero.stage "
-                "= 2 or 3",
-                zero.stage);
         if (zero.group == 0) return;
         if (zero.stage == 0)
             add("zero.group: found {}, but nothing is cut in stage 0; accepted: 0, or zero.stage = 1, 2 or 3",
                 zero.group);
         else if (dp % zero.group != 0)
-            add("zero.group: found {}, which does not divide dp = {}; nearest that do: {}, or 0, all of dp", zero.group,
-                counted(dp, "rank"), nearest_divisors(zero.group, dp));
+            add("zero.group: found {}, which does not divide dp = {}; accepted: {}0, all of dp", zero.group,
+                counted(dp, "rank"), groups_text(zero.group, dp));
         else if (zero.group == 1)
             add("zero.group: found 1, so that nothing would be cut; accepted: 0, at least 2, or zero.stage = 0");
     }
@@ -147,9 +149,9 @@ class Checker {
         const std::int64_t microbatch = job_.train.microbatch;
         check_ramp(dp);
         if (batch % dp != 0) {
-            add("train.batch: found {}, which does not divide over dp = {}; nearest that do: {}, or {} ranks", batch,
+            add("train.batch: found {}, which does not divide over dp = {}; nearest that do: {}, or {} along dp", batch,
                 counted(dp, "rank"), nearest_multiples(batch, dp * std::max<std::int64_t>(microbatch, 1)),
-                nearest_divisors(dp, batch));
+                ranks_text(nearest_divisors(dp, batch)));
         } else if (microbatch != 0 && batch / dp % microbatch != 0) {
             add("train.microbatch: found {}, which does not divide a rank's part of the batch, {} / {} = {}; "
                 "nearest that "
@@ -157,6 +159,16 @@ class Checker {
                 microbatch, batch, dp, counted(batch / dp, "sequence"), nearest_divisors(microbatch, batch / dp),
                 nearest_multiples(batch, dp * microbatch));
         }
+    }
+
+    // Groups of one rank cut nothing.
+    static std::string groups_text(int group, int dp) {
+        const std::string near = dp == 1 ? "" : nearest_divisors(group, dp);
+        return near.empty() || near == "1" ? "" : (near.starts_with("1 or ") ? near.substr(5) : near) + ", or ";
+    }
+
+    static std::string ranks_text(const std::string& numbers) {
+        return numbers + (numbers == "1" ? " rank" : " ranks");
     }
 
     // Every batch of the ramp must divide as train.batch must; they are all multiples of the first.
@@ -261,12 +273,17 @@ std::vector<std::string> check_without_text(const Job& job, int ranks) {
     return Checker(job, ranks, nullptr).run_without_text();
 }
 
-void throw_problems(const std::vector<std::string>& problems) {
+std::vector<std::string> check_layout(const Job& job, int ranks) {
+    return Checker(job, ranks, nullptr).run_layout();
+}
+
+void throw_problems(const std::vector<std::string>& problems, const std::string& remedy) {
     if (problems.empty()) return;
-    if (problems.size() == 1) throw UserError("{}", problems.front());
+    const std::string last = remedy.empty() ? "" : "\n  " + remedy;
+    if (problems.size() == 1) throw UserError("{}{}", problems.front(), last);
     std::string text = fmt::format("{} problems in the configuration", problems.size());
     for (const std::string& problem : problems) text += "\n  - " + problem;
-    throw UserError("{}", text);
+    throw UserError("{}{}", text, last);
 }
 
 }  // namespace cleave

@@ -17,7 +17,10 @@ std::vector<std::string> check(const Job& job, int ranks, const Dataset* dataset
 // What a step needs, without a text to learn from: no word about data.*, and model.vocabulary must be said.
 std::vector<std::string> check_without_text(const Job& job, int ranks);
 
-// Throws UserError with all of them, where there are any.
-void throw_problems(const std::vector<std::string>& problems);
+// What of it does not depend on any text: the model's shape, the layout, the schedule.
+std::vector<std::string> check_layout(const Job& job, int ranks);
+
+// Throws UserError with all of them, where there are any, and below them `remedy`, where that says something.
+void throw_problems(const std::vector<std::string>& problems, const std::string& remedy = {});
 
 }  // namespace cleave

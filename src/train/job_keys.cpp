@@ -59,7 +59,7 @@ void add_top(std::vector<Key>& keys, Job& job) {
     keys.push_back({"sequence_parallel",
                     "with mesh.tp: norms, dropout and residual sums are cut by tokens over the tp ranks, which takes "
                     "their memory and work over tp and sends the same bytes",
-                    &job.sequence_parallel, kAny, OnResume::announce});
+                    &job.sequence_parallel, kAny, OnResume::bits});
     keys.push_back({"sequence_parallel_inputs",
                     "what backward has of the inputs of matrices: gathered again (what is kept is all over tp) or kept "
                     "whole (one all_gather a norm less). Results are the same",
@@ -109,7 +109,7 @@ void add_model(std::vector<Key>& keys, Job& job) {
             {"model.attention",
              "fused (memory in proportion to the context) or materialised (keeps the matrix of probabilities: for the "
              "study of memory, slow)",
-             words(m.attention, kAttentionKinds), kAny, accept},
+             words(m.attention, kAttentionKinds), kAny, bits},
             {"model.tied_embeddings", "the output projection is the token table", &m.tied_embeddings, kAny, refuse},
             {"model.qkv_bias", "llama: queries, keys and values have biases (as in Qwen2)", &m.qkv_bias, kAny, refuse},
             {"model.qk_norm", "llama: queries and keys are normalised head by head (as in Qwen3)", &m.qk_norm, kAny,
@@ -188,12 +188,12 @@ void add_mesh(std::vector<Key>& keys, Job::Mesh& m) {
     keys.insert(
         keys.end(),
         {
-            {"mesh.pp", "ranks along pp (stages of a pipeline: each has some of the layers)", &m.pp, kRanks, announce},
+            {"mesh.pp", "ranks along pp (stages of a pipeline: each has some of the layers)", &m.pp, kRanks, bits},
             {"mesh.dp", "ranks along dp (each has its own part of the batch); 0 = fills --ranks", &m.dp,
-             from_zero(1 << 20), announce},
-            {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, announce},
+             from_zero(1 << 20), bits},
+            {"mesh.cp", "ranks along cp (parts of a sequence)", &m.cp, kRanks, bits},
             {"mesh.tp", "ranks along tp (each has a part of every matrix, of the heads and of the vocabulary)", &m.tp,
-             kRanks, announce},
+             kRanks, bits},
         });
 }
 
@@ -205,19 +205,19 @@ void add_pipeline(std::vector<Key>& keys, Job::Pipeline& p) {
             {"pipeline.schedule",
              "with mesh.pp: the order of forward and backward on each stage, by name (cleave schedule --help "
              "lists them)",
-             &p.schedule, kAny, announce},
+             &p.schedule, kAny, bits},
             {"pipeline.schedule_file",
              "in its place a schedule of your own, in the format of `cleave schedule`; in a run file it is "
              "relative to that file's folder",
-             &p.schedule_file, kAny, accept},
+             &p.schedule_file, kAny, bits},
             {"pipeline.chunks",
              "parts of the model that a stage has, one after the other in the order of the schedule; 0 = as many "
              "as the schedule says",
-             &p.chunks, from_zero(1 << 10), announce},
+             &p.chunks, from_zero(1 << 10), bits},
             {"pipeline.layers",
              "layers of each part of the model, from the first to the last, as in \"3,4,4,3\"; empty = as "
              "evenly as possible, the first and the last part with the fewer ones",
-             &p.layers, kAny, announce},
+             &p.layers, kAny, accept},
         });
 }
 
@@ -229,15 +229,15 @@ void add_zero(std::vector<Key>& keys, Job::Zero& z) {
             {"zero.stage",
              "what the ranks of dp hold in parts instead of whole: 0 nothing, 1 the optimizer's state, 2 gradients as "
              "well, 3 parameters as well, which are gathered where they are used",
-             &z.stage, from_zero(3), announce},
+             &z.stage, from_zero(3), bits},
             {"zero.reduce",
-             "stages 2 and 3: gradients are reduced after each microbatch, or once a step, for fewer bytes and the "
-             "memory of stage 1's gradients",
-             words(z.reduce, kZeroReduce), kAny, announce},
+             "stages 2 and 3: gradients are reduced after each microbatch, or once a step (as stages 0 and 1 always "
+             "do), for fewer bytes and the memory of stage 1's gradients",
+             words(z.reduce, kZeroReduce), kAny, bits},
             {"zero.group",
              "ranks of dp, neighbours, that share the parts between them; the groups hold the same. It divides dp; 0 = "
              "all of dp",
-             &z.group, from_zero(1 << 20), announce},
+             &z.group, from_zero(1 << 20), bits},
         });
 }
 
@@ -251,7 +251,7 @@ void add_train(std::vector<Key>& keys, Job::Train& t) {
             {"train.microbatch",
              "sequences in one forward pass of a rank; 0 = its whole part of the batch. batch / (dp x microbatch) "
              "passes make a step",
-             &t.microbatch, from_zero(1 << 24), announce},
+             &t.microbatch, from_zero(1 << 24), bits},
             {"train.seed", "initial weights and the order of samples follow from it", &t.seed, kFromZero, announce},
             {"train.dtype", "of the computation: f64, f32 or bf16 (sums and master weights in f32)",
              words(t.dtype, kDTypes), kAny, refuse},

@@ -47,8 +47,9 @@ ResumeDifferences resume_differences(const Job& saved, const Job& now) {
         const Value was = value_of(old_keys[i]);
         const Value is = value_of(new_keys[i]);
         const bool same = was == is || value_of(old_in_full[i]) == value_of(new_in_full[i]);
-        if (same || new_keys[i].on_resume == OnResume::accept) continue;
-        if (new_keys[i].on_resume == OnResume::refuse)
+        const OnResume kind = new_keys[i].on_resume;
+        if (same || kind == OnResume::accept || kind == OnResume::bits) continue;
+        if (kind == OnResume::refuse)
             differences.refused.push_back(fmt::format(
                 "{}: found {}, but the checkpoint to resume from has {}; accepted: {}, or --overwrite instead of "
                 "--resume, which begins anew",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -52,6 +53,9 @@ std::string refusal(const Key& key, const Value& found) {
     std::string text = fmt::format("found {}; accepted: {}", shortened(value_text(found)), accepted(key));
     const auto* word = std::get_if<std::string>(&found);
     const auto* field = std::get_if<WordField>(&key.field);
+    const bool number = std::holds_alternative<double*>(key.field);
+    if (const auto full = word != nullptr && number ? number_in_full(*word) : std::nullopt)
+        text += fmt::format(", with digits on both sides of its point: {}", *full);
     if (word != nullptr && field != nullptr) {
         const auto near = nearest(*word, field->words);
         if (!near.empty()) text += fmt::format(" (did you mean \"{}\"?)", near);
@@ -158,6 +162,21 @@ std::string explained(const Key& key) {
     const bool number = type_name(key) == "integer" || type_name(key) == "number";
     if (!number) return std::string(key.meaning);
     return fmt::format("{} ({}{})", key.meaning, type_name(key), range_text(key.range));
+}
+
+std::optional<std::string> number_in_full(std::string_view text) {
+    const auto digit = [&](std::size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+    const auto point = text.find('.');
+    if (point == std::string_view::npos) return std::nullopt;
+    const bool before = point > 0 && digit(point - 1);
+    const bool after = digit(point + 1);
+    if (before == after) return std::nullopt;  // a number as it should be, or none
+    const std::size_t gap = before ? point + 1 : point;
+    const std::string full = fmt::format("{}0{}", text.substr(0, gap), text.substr(gap));
+    char* end = nullptr;
+    std::strtod(full.c_str(), &end);
+    const bool plain = text.find_first_not_of("+-.0123456789eE") == std::string_view::npos;
+    return plain && *end == '\0' ? std::optional(full) : std::nullopt;
 }
 
 std::optional<std::string> range_problem(const Key& key) {

@@ -30,6 +30,7 @@ inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 enum class OnResume : std::uint8_t {
     refuse,    // the state would not fit
     announce,  // goes on, and the log says that results differ from an unbroken run
+    bits,      // goes on with the same sums in another order: resume_bits.h says whether bits can differ
     accept,    // no influence on what is learnt
 };
 
@@ -57,5 +58,7 @@ std::string_view type_name(const Key& key);  // "text", "word", "true/false", "i
 std::string accepted(const Key& key);        // "an integer from 1 to 65536"
 std::string explained(const Key& key);       // the meaning, and the range of a number
 std::optional<std::string> range_problem(const Key& key);
+// ".1", "5." and "-.5e3", which TOML does not take, as it writes them: "0.1", "5.0", "-0.5e3"; none for anything else.
+std::optional<std::string> number_in_full(std::string_view text);
 
 }  // namespace cleave

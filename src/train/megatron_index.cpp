@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace cleave {
 namespace {
@@ -59,9 +60,9 @@ class Parser {
         // Divided, not multiplied: the counts may be anything.
         const bool fits = sequences_ <= rest / 12 && documents_ <= rest / 8 && sequences_ * 12 + documents_ * 8 == rest;
         if (!fits)
-            fail(fmt::format(
-                "{} sequences and {} document indices do not make its size of {} bytes: truncated or altered",
-                sequences_, documents_, bytes_.size()));
+            fail(fmt::format("{} and {} do not make its size of {}: truncated or altered",
+                             counted(sequences_, "sequence"), counted(documents_, "document index", "document indices"),
+                             counted(bytes_.size(), "byte")));
     }
 
     void set_width(std::uint8_t number) {

@@ -1,6 +1,7 @@
 #include "train/memory_check.h"
 
 #include "base/error.h"
+#include "base/words.h"
 #include "comm/launch.h"
 #include "train/dry_run_report.h"
 #include "train/step.h"
@@ -37,9 +38,8 @@ std::string remedy(const Job& job, const RankPlan& plan, std::int64_t samples, s
     const std::string cut =
         dp > 1 && job.zero.stage < 3 ? fmt::format(", a higher zero.stage (now {})", job.zero.stage) : "";
     if (2 * of_tokens < plan.peak_bytes) return "a smaller model (model.width, model.layers)" + cut + fewer;
-    return fmt::format(
-        "lower train.microbatch (now {} sequences of {} tokens; it changes no result), model.context or model.width{}",
-        microbatch_size(job, dp), job.model.context, fewer);
+    return fmt::format("lower train.microbatch (now {} of {}; it changes no result), model.context or model.width{}",
+                       counted(microbatch_size(job, dp), "sequence"), counted(job.model.context, "token"), fewer);
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ class ModelChecker {
         const ModelConfig& m = model_;
         const bool divides = m.head_width != 0 || m.width % m.heads == 0;
         if (!divides)
-            add("model.heads: found {}, which does not divide model.width = {}; nearest that do: {} heads, or a width "
+            add("model.heads: found {}, which does not divide model.width = {}; nearest that do: {}, or a width "
                 "of {}",
-                m.heads, m.width, nearest_divisors(m.heads, m.width), nearest_multiples(m.width, m.heads));
+                m.heads, m.width, heads_text(nearest_divisors(m.heads, m.width)), nearest_multiples(m.width, m.heads));
         if (m.positions != 0 && m.positions < m.context)
             add("model.positions: found {}, fewer than model.context = {}; accepted: 0 (as many as model.context), or "
                 "at least {}, or a model.context of at most {}",
@@ -31,6 +31,9 @@ class ModelChecker {
     }
 
   private:
+    static std::string heads_text(const std::string& numbers) {
+        return numbers + (numbers == "1" ? " head" : " heads");
+    }
     template <class... Args>
     void add(fmt::format_string<Args...> format, Args&&... args) {
         problems_.push_back(fmt::format(format, std::forward<Args>(args)...));

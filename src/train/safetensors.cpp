@@ -34,16 +34,16 @@ class HeaderVerifier {
     // The header, and what follows it.
     std::pair<Json, std::span<const std::byte>> split(std::span<const std::byte> bytes) const {
         if (bytes.size() < kLengthBytes)
-            fail(fmt::format("it has {} bytes; a safetensors file begins with 8 for the length of its header",
-                             bytes.size()));
+            fail(fmt::format("it has {}; a safetensors file begins with 8 for the length of its header",
+                             counted(bytes.size(), "byte")));
         std::uint64_t length;
         std::memcpy(&length, bytes.data(), kLengthBytes);
         if (length > kLongestHeader)
             fail(fmt::format("its header should have {} bytes; accepted: at most {} (is it a safetensors file?)",
                              length, kLongestHeader));
         if (length > bytes.size() - kLengthBytes)
-            fail(fmt::format("its header should have {} bytes, {} are left in the file: truncated or altered", length,
-                             bytes.size() - kLengthBytes));
+            fail(fmt::format("its header should have {}, {} are left in the file: truncated or altered",
+                             counted(length, "byte"), bytes.size() - kLengthBytes));
         const auto header = bytes.subspan(kLengthBytes, static_cast<std::size_t>(length));
         Json json = Json::parse(header_text(header), path_.string());
         if (json.members() == nullptr) fail("its header is no JSON object");
@@ -60,8 +60,8 @@ class HeaderVerifier {
         const auto [begin, end] = offsets(name, entry, data.size());
         const std::uint64_t size = size_of_values(tensor);
         if (end - begin != size)
-            fail(fmt::format("tensor '{}' has {} bytes, its shape {} and dtype {} need {}", name, end - begin,
-                             to_string(tensor.shape), type->name, size));
+            fail(fmt::format("tensor '{}' has {}, its shape {} and dtype {} need {}", name,
+                             counted(end - begin, "byte"), to_string(tensor.shape), type->name, size));
         tensor.bytes = data.subspan(begin, end - begin);
         return tensor;
     }

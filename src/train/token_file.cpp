@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "comm/launch.h"
 #include "train/megatron_index.h"
 #include "train/token_format.h"
@@ -63,7 +64,7 @@ void TokenFile::fail(const std::string& what) const {
 
 void TokenFile::announce() const {
     if (comm::process_place().rank == 0)
-        log_info("'{}': {} tokens, read as {}", path_.string(), tokens_.size(), format_);
+        log_info("'{}': {}, read as {}", path_.string(), counted(tokens_.size(), "token"), format_);
 }
 
 void TokenFile::open_raw() {

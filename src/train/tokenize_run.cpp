@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/output.h"
+#include "base/words.h"
 #include "train/megatron_index.h"
 #include "train/token_writer.h"
 
@@ -94,7 +95,7 @@ int run_tokenization(const TokenizeOptions& options) {
     };
     const std::vector<Token> tokens = tokenizer.encode(text, options.input, show);
     const double encoded = seconds() - begin;
-    standard_log().progress(fmt::format("writing {} tokens", tokens.size()));
+    standard_log().progress(fmt::format("writing {}", counted(tokens.size(), "token")));
     write_token_file(options.output, format, tokens, tokenizer, hash64(text));
     remove_stale_index(options.output, format);
     standard_log().end_progress();
@@ -113,8 +114,9 @@ int run_tokenization(const TokenizeOptions& options) {
                   .dump(2) +
               "\n");
     } else {
-        print(fmt::format("{}: {} tokens of {} from {} bytes ({:.2f} bytes a token), encoded at {:.1f} MB/s\n",
-                          options.output, tokens.size(), tokenizer.vocabulary(), text.size(), bytes_per_token, rate));
+        print(fmt::format("{}: {} of {} from {} ({:.2f} bytes a token), encoded at {:.1f} MB/s\n", options.output,
+                          counted(tokens.size(), "token"), tokenizer.vocabulary(), counted(text.size(), "byte"),
+                          bytes_per_token, rate));
     }
     return kExitOk;
 }

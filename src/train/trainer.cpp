@@ -12,7 +12,9 @@
 #include "train/gather_text.h"
 #include "train/job_check.h"
 #include "train/job_keys.h"
+#include "train/layout_notes.h"
 #include "train/memory_check.h"
+#include "train/nearest_layouts.h"
 #include "train/training_run.h"
 
 namespace cleave {
@@ -42,8 +44,11 @@ void report(const SharedRun& run, bool json) {
         out.set("parameters", r.parameters);
         if (!r.stopped) out.set("train_loss", r.train_loss).set("validation_loss", r.validation_loss);
         out.set("tokens_per_s", r.tokens_per_s).set("step_time_s", r.step_time_s).set("seconds", r.seconds);
-        if (r.exposed_comm_s) out.set("exposed_comm_s", *r.exposed_comm_s);
-        out.set("peak_bytes", to_json(r.peak_bytes)).set("run_folder", run.folder->path().string());
+        out.set("exposed_comm_s", r.exposed_comm_s);
+        Json peaks = Json::array();
+        for (const BytesByKind& peak : r.peak_bytes) peaks.push(to_json(peak));
+        out.set("peak_bytes", to_json(r.peak_bytes.front())).set("peak_bytes_of_ranks", std::move(peaks));
+        out.set("run_folder", run.folder->path().string());
         if (!r.stopped) out.set("sample", r.sample);
         print(out.dump() + "\n");
         return;
@@ -126,7 +131,10 @@ Job::Data data_of(const TrainOptions& options) {
 Job checked_job(const TrainOptions& options, const Dataset& dataset) {
     Job job = options.job;
     if (job.model.vocabulary == 0) job.model.vocabulary = dataset.tokenizer().vocabulary();
-    throw_problems(check(job, options.ranks, &dataset));
+    const std::vector<std::string> problems = check(job, options.ranks, &dataset);
+    if (!problems.empty())
+        throw_problems(problems,
+                       nearest_layouts_text(nearest_layouts(job, options.ranks, RanksFrom::given), as_set, false));
     return job;
 }
 
@@ -239,7 +247,9 @@ int plan_only(const TrainOptions& options) {
     const Job job = checked_job(options, dataset);
     const auto transport = comm::under_mpirun() ? comm::TransportKind::mpi : comm::TransportKind::inproc;
     const auto plans = dry_run(job, options.ranks, transport, threads_of_a_rank(options.ranks));
-    if (comm::process_place().rank == 0) print(options.json ? dry_run_json(plans).dump() + "\n" : dry_run_text(plans));
+    const auto notes = layout_notes(job, data_parallel_ranks(job, options.ranks));
+    if (comm::process_place().rank == 0)
+        print(options.json ? dry_run_json(plans, notes).dump() + "\n" : dry_run_text(plans, notes));
     return kExitOk;
 }
 

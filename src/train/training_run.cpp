@@ -17,7 +17,9 @@
 #include "train/generate.h"
 #include "train/job_keys.h"
 #include "train/job_layout.h"
+#include "train/layout_notes.h"
 #include "train/loss_plot.h"
+#include "train/resume_bits.h"
 #include "train/schedule.h"
 
 namespace cleave {
@@ -95,10 +97,7 @@ std::string dropout_text(const ModelConfig& model) {
 
 std::string chunks_text(const Job& job, int dp) {
     if (job.tensor_parallel_chunks == 1) return "";
-    const std::int64_t chunks = communication_chunks(job, dp);
-    if (chunks == job.tensor_parallel_chunks) return fmt::format(", sent in {}", counted(chunks, "chunk"));
-    return fmt::format(", sent in {} (not {}: a microbatch has {})", counted(chunks, "chunk"),
-                       job.tensor_parallel_chunks, counted(microbatch_size(job, dp), "sequence"));
+    return fmt::format(", sent in {}", counted(communication_chunks(job, dp), "chunk"));
 }
 
 // The layers of each part of the model, "3+4+4+3 layers".
@@ -125,8 +124,9 @@ std::string placements_text(const Job& job, int dp) {
                                             : fmt::format("; tp {}: matrices, heads and vocabulary cut{}", job.mesh.tp,
                                                           job.sequence_parallel ? ", the stream cut by tokens" : "") +
                                                   chunks_text(job, dp);
-    return fmt::format("batch S(0) along dp, {}{}{}{}", kOfStage[static_cast<std::size_t>(zero.stage)], text, tp,
-                       pipeline_text(job));
+    const std::string reduced = zero.reduce == ZeroReduce::step ? ", gradients reduced once a step" : "";
+    return fmt::format("batch S(0) along dp, {}{}{}{}{}", kOfStage[static_cast<std::size_t>(zero.stage)], text, reduced,
+                       tp, pipeline_text(job));
 }
 
 }  // namespace
@@ -144,12 +144,15 @@ void TrainingRun::announce() {
              counted(dp_, "rank"), counted(accumulation_, "microbatch", "microbatches"),
              counted(microbatch_, "sequence"), shared_.dataset.tokens(Part::train).size(),
              shared_.dataset.tokens(Part::validation).size());
+    for (const std::string& note : layout_notes(job_, dp_)) log_info("{}", note);
     if (shared_.checkpoint == nullptr && shared_.weights != nullptr) announce_weights(*shared_.weights);
     if (shared_.checkpoint == nullptr) return;
     log_info("resumes after step {} from {}", done_, shared_.checkpoint->path().string());
-    const Json* environment = shared_.checkpoint->metadata().find("environment");
-    const std::string difference = environment_difference(environment == nullptr ? Json() : *environment,
-                                                          this_environment(dp_, engine_.team(), job_.mesh.tp));
+    const CheckpointFile& from = *shared_.checkpoint;
+    const Json* environment = from.metadata().find("environment");
+    const std::string difference =
+        bits_difference(job_from_json(*from.metadata().find("job"), from.path().string()),
+                        environment == nullptr ? Json() : *environment, job_, this_environment(dp_, engine_.team()));
     if (!difference.empty())
         log_warning("bits may differ from those of a run that was not interrupted: {}", difference);
 }
@@ -173,9 +176,12 @@ void TrainingRun::train_step(std::int64_t step) {
     const bool traced = step == job_.run.trace_step;
     if (traced) engine_.trace().start();
     const double begin = seconds();
+    const double exposed_before = engine_.exposed_communication_s();
     const double rate = learning_rate(job_.train, step - 1);
     const StepResult result = step_.run(microbatches_, step, rate);
     const double elapsed = seconds() - begin;
+    const double exposed = engine_.exposed_communication_s() - exposed_before;
+    exposed_seconds_ += exposed;
     if (traced) {
         engine_.trace().stop();
         write_trace(step);
@@ -197,7 +203,7 @@ void TrainingRun::train_step(std::int64_t step) {
     if (result.underflow) report_underflow(step, *result.underflow, line);
     if (result.tokens != tokens) line.set("labels", result.tokens);
     line.set("tokens_per_s", static_cast<double>(tokens) / elapsed).set("step_time_s", elapsed);
-    if (traced) line.set("exposed_comm_s", *shared_.result.exposed_comm_s);
+    line.set("exposed_comm_s", exposed);
     metrics_->append(line);
     if (result.skipped)
         log_warning("step {}: {}: skipped by all ranks, nothing was updated ({} so far)", step, nonfinite_text(result),
@@ -280,7 +286,7 @@ void TrainingRun::save() {
         metadata.set("job", to_json(job_)).set("tokenizer", shared_.dataset.tokenizer().to_json());
         metadata.set("text_xxh64", fmt::format("{:016x}", shared_.dataset.text_hash()));
         metadata.set("mask_xxh64", fmt::format("{:016x}", shared_.dataset.mask_hash()));
-        metadata.set("environment", to_json(this_environment(dp_, engine_.team(), job_.mesh.tp)));
+        metadata.set("environment", to_json(this_environment(dp_, engine_.team())));
     }
     save_checkpoint(first() ? shared_.folder->checkpoint(done_) : std::filesystem::path(), model_, step_.optimizer(),
                     metadata);
@@ -298,7 +304,6 @@ void TrainingRun::save() {
 void TrainingRun::write_trace(std::int64_t step) {
     const auto fragments = gather_text(world_, chrome_events(world_.rank(), engine_.trace().events()));
     if (!first()) return;
-    shared_.result.exposed_comm_s = exposed_communication(engine_.trace().events());
     write_file(shared_.folder->trace(), chrome_trace(fragments));
     log_info("{}: step {} of every rank, for ui.perfetto.dev", shared_.folder->trace().string(), step);
 }
@@ -344,7 +349,15 @@ void TrainingRun::sample() {
     write_file(shared_.folder->sample(), shared_.result.sample + "\n");
 }
 
+std::vector<BytesByKind> TrainingRun::gather_peaks() {
+    const BytesByKind own = engine_.ledger().at_peak();
+    std::vector<BytesByKind> all(static_cast<std::size_t>(world_.size()));
+    world_.gather(own.data(), all.front().data(), static_cast<std::int64_t>(own.size()), DType::i64, 0).wait();
+    return all;
+}
+
 void TrainingRun::summarize() {
+    std::vector<BytesByKind> peaks = gather_peaks();
     if (!first()) return;
     TrainingResult& result = shared_.result;
     result.stopped = shared_.stopped;
@@ -354,7 +367,8 @@ void TrainingRun::summarize() {
     result.tokens_per_s = train_seconds_ > 0 ? static_cast<double>(trained_tokens_) / train_seconds_ : 0;
     result.step_time_s = timed_steps_ > 0 ? train_seconds_ / static_cast<double>(timed_steps_) : 0;
     result.seconds = seconds() - started_;
-    result.peak_bytes = engine_.ledger().at_peak();
+    result.exposed_comm_s = timed_steps_ > 0 ? exposed_seconds_ / static_cast<double>(timed_steps_) : 0;
+    result.peak_bytes = std::move(peaks);
 }
 
 }  // namespace cleave

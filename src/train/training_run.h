@@ -25,10 +25,10 @@ struct TrainingResult {
     double validation_loss = 0;
     double tokens_per_s = 0;  // of training, evaluations and checkpoints not counted
     double step_time_s = 0;
-    double seconds = 0;                    // of everything
-    std::optional<double> exposed_comm_s;  // of the traced step (engine/trace.h)
+    double seconds = 0;         // of everything
+    double exposed_comm_s = 0;  // of rank 0, mean of a step (engine/trace.h)
     std::int64_t parameters = 0;
-    BytesByKind peak_bytes{};  // of rank 0
+    std::vector<BytesByKind> peak_bytes;  // of each rank
     std::string sample;
 };
 
@@ -69,6 +69,7 @@ class TrainingRun {
     bool stop_agreed();
     void sample();
     void summarize();
+    std::vector<BytesByKind> gather_peaks();
 
     SharedRun& shared_;
     const Job& job_;
@@ -86,6 +87,7 @@ class TrainingRun {
     std::vector<Samples> microbatches_;
     std::optional<Metrics> metrics_;  // rank 0
     double train_seconds_ = 0;
+    double exposed_seconds_ = 0;  // of communication, in steps
     std::int64_t trained_tokens_ = 0;
     std::int64_t timed_steps_ = 0;
     bool warned_of_underflow_ = false;

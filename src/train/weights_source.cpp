@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/words.h"
 #include "train/checkpoint.h"
 #include "train/job_keys.h"
 #include "train/run_folder.h"
@@ -92,9 +93,9 @@ Tokenizer WeightsSource::tokenizer() const {
     Tokenizer found = saved_tokenizer();
     // Tokens index the model's tables: each must have its row.
     if (found.vocabulary() < 1 || found.vocabulary() > job_.model.vocabulary)
-        throw UserError(
-            "cannot use '{}': its tokenizer has {} tokens, its model {} rows for them; accepted: from 1 to {}",
-            path().string(), found.vocabulary(), job_.model.vocabulary, job_.model.vocabulary);
+        throw UserError("cannot use '{}': its tokenizer has {}, its model {} for them; accepted: from 1 to {}",
+                        path().string(), counted(found.vocabulary(), "token"), counted(job_.model.vocabulary, "row"),
+                        job_.model.vocabulary);
     return found;
 }
 

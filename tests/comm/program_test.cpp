@@ -215,6 +215,29 @@ TEST(Program, BytesAreTheClosedFormulas) {
     }
 }
 
+// Without what crosses between others, and of very many ranks in no time.
+TEST(Program, BytesOfOneRankAreThoseOfTheWholeProgram) {
+    using enum Operation;
+    for (const Operation operation :
+         {broadcast, scatter, gather, reduce, all_gather, reduce_scatter, all_reduce, all_to_all, barrier})
+        for (const Algorithm algorithm : kProgramAlgorithms)
+            for (int n = 1; n <= 6; ++n)
+                for (int root = 0; root < n; root += 2) {
+                    if (!supports(algorithm, operation, n)) continue;
+                    const bool pieces = operation == scatter || operation == gather || operation == all_gather ||
+                                        operation == reduce_scatter;
+                    Spec spec{operation, algorithm, n, root, 0, {130}};
+                    if (pieces)
+                        for (int r = 1; r < n; ++r) spec.counts.push_back(r == 2 ? 0 : 64 + r);
+                    for (int r = 0; r < n; ++r)
+                        EXPECT_EQ(bytes_sent(spec, r, DType::bf16), build_program(spec).bytes_sent(r, DType::bf16))
+                            << name_of(operation) << " by " << name_of(algorithm) << " on " << n << ", rank " << r;
+                }
+    const int many = 1 << 16;
+    EXPECT_EQ(bytes_sent({all_reduce, Algorithm::direct, many, 0, 0, {std::int64_t{many} * 64}}, 7, DType::f32),
+              std::int64_t{2} * (many - 1) * 64 * 4);
+}
+
 TEST(Program, RingUsesLinksBetweenNeighboursOnly) {
     const Program p = build_program({Operation::all_reduce, Algorithm::ring, 5, 0, 0, {320}});
     for (int from = 0; from < 5; ++from)

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "config/other_names.h"
 #include "support/scratch.h"
 #include "train/job_keys.h"
 
@@ -150,6 +151,66 @@ TEST(RunFile, AnUnknownKeyWithoutANearOneGetsTheList) {
     EXPECT_THAT(parse("train = 3").problems, ElementsAre(HasSubstr("write [train] and its keys below")));
     EXPECT_THAT(parse("[train]\n[train.lr]\nx = 1").problems, ElementsAre(HasSubstr("found a section")));
     EXPECT_THAT(parse("[train]\nsteps = 2020-01-01").problems, ElementsAre(HasSubstr("found a date or time")));
+}
+
+// By spelling alone mesh.sp would be mesh.pp.
+TEST(RunFile, OtherTrainersNamesAreKnown) {
+    const std::pair<const char*, const char*> meant[] = {{"mesh.sp", "sequence_parallel"},
+                                                         {"zero.level", "zero.stage"},
+                                                         {"fsdp", "zero.stage"},
+                                                         {"model.tp", "mesh.tp"},
+                                                         {"tensor_parallel", "mesh.tp"},
+                                                         {"data_parallel", "mesh.dp"},
+                                                         {"pipeline_parallel", "mesh.pp"},
+                                                         {"mesh.sequence_parallel", "sequence_parallel"},
+                                                         {"context-parallel-size", "mesh.cp"},
+                                                         {"train.micro_batch_size", "train.microbatch"},
+                                                         {"hidden_size", "model.width"},
+                                                         {"Learning_Rate", "train.lr"}};
+    for (const auto& [name, key] : meant)
+        EXPECT_THAT(parse("", {std::string(name) + "=2"}).problems,
+                    ElementsAre(HasSubstr(fmt::format("unknown key '{}' (did you mean '{}'?)", name, key))));
+    EXPECT_THAT(parse("[parallel]\ntensor_parallel_size = 2\nsp = true\n").problems,
+                ElementsAre(HasSubstr("unknown section [parallel]; parallel.sp is sequence_parallel here, "
+                                      "parallel.tensor_parallel_size is mesh.tp here")));
+}
+
+TEST(RunFile, EveryOtherNameIsOfAKeyAndIsNoKey) {
+    Job job;
+    const auto keys = keys_of(job);
+    const auto is_key = [&](std::string_view name) {
+        return std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.name == name; });
+    };
+    for (const Key& key : keys) EXPECT_EQ(key_known_as(key.name), "") << "it is found by its own name";
+    for (const char* name : {"sp", "zero_stage", "n_embd", "max_iters", "output_dir"})
+        EXPECT_TRUE(is_key(key_known_as(name))) << name;
+}
+
+TEST(RunFile, ANumberThatBeginsOrEndsWithAPointIsToldHowItIsWritten) {
+    for (const auto& [text, full] : {std::pair{".1", "0.1"}, {"-.5e1", "-0.5e1"}, {"3.", "3.0"}})
+        EXPECT_THAT(parse("", {std::string("train.lr=") + text}).problems,
+                    ElementsAre(HasSubstr(fmt::format("found \"{}\"; accepted: a number above 0, at most 1e+16, with "
+                                                      "digits on both sides of its point: {}",
+                                                      text, full))));
+    for (const char* text : {"fast", "1.2.3", ".", "a.5"})
+        EXPECT_THAT(parse("", {std::string("train.lr=") + text}).problems,
+                    ElementsAre(testing::Not(HasSubstr("both sides"))));
+    const auto refusal = [](const std::string& line) { return user_error([&] { parse("[train]\n" + line); }); };
+    EXPECT_THAT(refusal("lr = .1  # small\n"), AllOf(HasSubstr("runs/my.toml:2"), HasSubstr("0.1, not .1")));
+    EXPECT_THAT(refusal("lr = 5.\n"), HasSubstr("0.1, not .1"));
+    EXPECT_THAT(refusal("lr = oops\n"), testing::Not(HasSubstr("not .1")));
+}
+
+// What a command's option stands for is named as it was typed, wherever it is spoken of.
+TEST(RunFile, OptionsAreNamedAsTheyWereTyped) {
+    RunFile file =
+        parse_run("", "my.toml", {"zero.stage=1"},
+                  {{"--tp", "mesh.tp", "3"}, {"--dp", "mesh.dp", "4"}, {"--recompute", "recompute", "some"}});
+    EXPECT_THAT(file.problems, ElementsAre(HasSubstr("--recompute: found \"some\"; accepted: one of none")));
+    EXPECT_EQ(file.job.mesh.tp, 3);
+    EXPECT_EQ(file.placed("mesh.tp: found 3, or mesh.dp = 4, mesh.tpx"), "--tp: found 3, or --dp = 4, mesh.tpx");
+    EXPECT_EQ(file.placed("zero.stage: found 1 (mesh.tp = 3)"), "--set zero.stage: found 1 (--tp = 3)");
+    EXPECT_EQ(parse_run("", "my.toml", {"mesh.tp=5"}, {{"--tp", "mesh.tp", "3"}}).job.mesh.tp, 5) << "--set comes last";
 }
 
 TEST(RunFile, NamesTheLineOfASyntaxError) {

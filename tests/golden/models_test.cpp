@@ -2,7 +2,7 @@
 // import, logits, loss, every gradient, and every parameter after five steps of AdamW with clipping, in f32.
 //
 // Two f32 computations of one formula differ by rounding. Gradients are compared by the measure of
-// tests/parity/measure.h (a truly zero gradient has no relative error of its own), everything else by the L2 norm of
+// train/layout_distance.h (a truly zero gradient has no relative error of its own), everything else by the L2 norm of
 // the difference over that of the reference; the bound is 1e-5.
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include "comm/launch.h"
 #include "engine/cpu_engine.h"
 #include "parallel/data_parallel.h"
-#include "parity/measure.h"
 #include "train/hugging_face.h"
+#include "train/layout_distance.h"
 #include "train/step.h"
 
 namespace cleave {
@@ -37,10 +37,16 @@ std::vector<double> doubles(const Tensor& tensor) {
     return {values, values + tensor.view().elements()};
 }
 
+double squared(const std::vector<double>& values) {
+    double sum = 0;
+    for (const double v : values) sum += v * v;
+    return sum;
+}
+
 double relative(const std::vector<double>& reference, std::vector<double> other) {
     EXPECT_EQ(reference.size(), other.size());
     for (std::size_t i = 0; i < reference.size(); ++i) other[i] -= reference[i];
-    return std::sqrt(test::squared(other) / test::squared(reference));
+    return std::sqrt(squared(other) / squared(reference));
 }
 
 // What PyTorch computed.
@@ -54,8 +60,8 @@ class Golden {
         throw UserError("no {} in {}", name, file_.path().string());
     }
     std::vector<double> values(const std::string& name) const { return doubles(at(name)); }
-    test::Values all(const std::string& start) const {
-        test::Values values;
+    ParameterValues all(const std::string& start) const {
+        ParameterValues values;
         for (const SafetensorsTensor& tensor : file_.tensors())
             if (tensor.name.starts_with(start)) values[tensor.name.substr(start.size())] = doubles(tensor);
         return values;
@@ -122,11 +128,11 @@ TEST_P(Models, LogitsLossAndEveryGradientAreThoseOfTransformers) {
         TrainStep step(engine, model, job_of(model.config()));
         const double loss = step.accumulate_gradients({golden.batch(0)});
         EXPECT_LT(relative(golden.values("loss"), {loss}), kBound);
-        test::Values gradients;
+        ParameterValues gradients;
         for (Parameter* p : model.parameters()) gradients[p->name] = doubles(step.gradients().reduced(*p));
-        const test::Values reference = golden.all("gradient.");
+        const ParameterValues reference = golden.all("gradient.");
         EXPECT_EQ(gradients.size(), reference.size());
-        for (const auto& [name, difference] : test::gradient_differences(reference, gradients))
+        for (const auto& [name, difference] : gradient_distances(reference, gradients))
             EXPECT_LT(difference, kBound) << name;
     });
 }
@@ -141,7 +147,7 @@ TEST_P(Models, FiveStepsOfAdamWAreThoseOfPyTorch) {
             const StepResult result = train.run({golden.batch(step)}, step + 1, kRate);
             EXPECT_NEAR(result.gradient_norm / norms[static_cast<std::size_t>(step)], 1, kBound) << "step " << step;
         }
-        const test::Values reference = golden.all("parameter.");
+        const ParameterValues reference = golden.all("parameter.");
         EXPECT_EQ(reference.size(), model.parameters().size());
         for (Parameter* p : model.parameters())
             EXPECT_LT(relative(reference.at(p->name), doubles(p->master)), kBound) << p->name;

@@ -38,14 +38,14 @@ TEST_P(DataParallel, EqualsOneRankInF64) {
     options.layout = {dp, accumulation};
     const Outcome reference = one_rank(variant, batch);
     const Outcome outcome = test::run(options);
-    const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
-    EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter;
+    const auto gradient = worst_of(gradient_distances(reference.gradients, outcome.gradients));
+    EXPECT_LT(gradient.distance, 1e-12) << gradient.parameter;
     for (std::size_t step = 0; step < reference.losses.size(); ++step) {
         EXPECT_NEAR(outcome.losses[step], reference.losses[step], 1e-12);
         EXPECT_NEAR(outcome.norms[step], reference.norms[step], 1e-11);
     }
-    const auto parameter = test::worst_parameter_difference(reference.parameters, outcome.parameters, 4 * 1e-2);
-    EXPECT_LT(parameter.difference, 1e-8) << parameter.parameter;
+    const auto parameter = worst_of(parameter_distances(reference.parameters, outcome.parameters, 4 * 1e-2));
+    EXPECT_LT(parameter.distance, 1e-8) << parameter.parameter;
     for (const auto& bits : outcome.bits) EXPECT_EQ(bits, outcome.bits[0]) << "parameters differ between ranks";
 }
 
@@ -74,8 +74,8 @@ TEST_P(LowPrecision, StaysWithinItsOwnRoundingOfF64) {
     const Outcome alone = test::run(options);
     options.layout = {4, 3};
     const Outcome many = test::run(options);
-    const auto own = test::gradient_differences(exact.gradients, alone.gradients);
-    const auto difference = test::gradient_differences(exact.gradients, many.gradients);
+    const auto own = gradient_distances(exact.gradients, alone.gradients);
+    const auto difference = gradient_distances(exact.gradients, many.gradients);
     for (const auto& [name, distance] : difference) EXPECT_LE(distance, 4 * own.at(name)) << name;
 }
 
@@ -93,12 +93,12 @@ TEST(DataParallel, TheZLossEqualsThatOfOneRank) {
         EXPECT_NEAR(reference.losses[0], without.losses[0], 1e-14);
         // Weights near 0 give logits near 0, and a log-sum-exp near log 29.
         EXPECT_NEAR(reference.z_losses[0], 0.05 * std::log(29) * std::log(29), 1e-2);
-        EXPECT_GT(test::worst_gradient_difference(without.gradients, reference.gradients).difference, 1e-3);
+        EXPECT_GT(worst_of(gradient_distances(without.gradients, reference.gradients)).distance, 1e-3);
         for (const auto& [dp, accumulation] : {std::pair{1, 5}, {2, 1}, {3, 2}, {4, 3}, {8, 1}}) {
             options.layout = {dp, accumulation};
             const Outcome outcome = test::run(options);
-            const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
-            EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter << ", dp " << dp;
+            const auto gradient = worst_of(gradient_distances(reference.gradients, outcome.gradients));
+            EXPECT_LT(gradient.distance, 1e-12) << gradient.parameter << ", dp " << dp;
             for (std::size_t step = 0; step < 2; ++step) {
                 EXPECT_NEAR(outcome.losses[step], reference.losses[step], 1e-12);
                 EXPECT_NEAR(outcome.z_losses[step], reference.z_losses[step], 1e-12);
@@ -115,15 +115,14 @@ TEST(DataParallel, DocumentsAndWindowsEqualThoseOfOneRank) {
         options.model.window = 3;
         options.steps = 2;
         const Outcome reference = test::run(options);
-        EXPECT_GT(test::worst_gradient_difference(one_rank(variant, 120).gradients, reference.gradients).difference,
-                  1e-3);
+        EXPECT_GT(worst_of(gradient_distances(one_rank(variant, 120).gradients, reference.gradients)).distance, 1e-3);
         for (Recompute recompute : {Recompute::none, Recompute::full})
             for (const auto& [dp, accumulation] : {std::pair{1, 5}, {2, 1}, {3, 2}, {8, 1}}) {
                 options.job.recompute = recompute;
                 options.layout = {dp, accumulation};
                 const Outcome outcome = test::run(options);
-                const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
-                EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter << ", dp " << dp;
+                const auto gradient = worst_of(gradient_distances(reference.gradients, outcome.gradients));
+                EXPECT_LT(gradient.distance, 1e-12) << gradient.parameter << ", dp " << dp;
                 for (std::size_t step = 0; step < 2; ++step)
                     EXPECT_NEAR(outcome.losses[step], reference.losses[step], 1e-12);
             }
@@ -251,8 +250,8 @@ TEST(DataParallel, DropoutIsThatOfOneRank) {
                 options.model.keep_dropout_masks = keep;
                 options.job.recompute = recompute;
                 const Outcome outcome = test::run(options);
-                const auto gradient = test::worst_gradient_difference(alone.gradients, outcome.gradients);
-                EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter << " dp " << layout.dp;
+                const auto gradient = worst_of(gradient_distances(alone.gradients, outcome.gradients));
+                EXPECT_LT(gradient.distance, 1e-12) << gradient.parameter << " dp " << layout.dp;
                 for (std::size_t step = 0; step < alone.losses.size(); ++step)
                     EXPECT_NEAR(outcome.losses[step], alone.losses[step], 1e-12);
             }

@@ -85,6 +85,9 @@ inline Job with_layout(Job job, const ParallelLayout& layout, int accumulation) 
     return job;
 }
 
+// Of 6 to 72 sequences in a microbatch: more than two, and not the same number in each.
+inline constexpr int kChunks = 5;
+
 inline std::vector<ParallelLayout> all_layouts() {
     std::vector<ParallelLayout> all;
     for (int tp : {1, 2, 4, 8})
@@ -95,6 +98,7 @@ inline std::vector<ParallelLayout> all_layouts() {
                     const auto inputs = form == 2 ? SequenceInputs::kept : SequenceInputs::gathered;
                     all.push_back({dp, tp, form > 0, inputs, zero, 0});
                     if (zero > 0 && dp % 2 == 0 && dp > 2 && form == 0) all.push_back({dp, tp, false, inputs, zero, 2});
+                    if (tp > 1) all.push_back({dp, tp, form > 0, inputs, zero, 0, kChunks});
                 }
         }
     return all;

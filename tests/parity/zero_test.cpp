@@ -35,16 +35,16 @@ const Outcome& one_rank(Variant variant) {
 }
 
 void expect_equal(const Outcome& reference, const Outcome& outcome) {
-    const auto gradient = test::worst_gradient_difference(reference.gradients, outcome.gradients);
-    EXPECT_LT(gradient.difference, 1e-12) << gradient.parameter;
+    const auto gradient = worst_of(gradient_distances(reference.gradients, outcome.gradients));
+    EXPECT_LT(gradient.distance, 1e-12) << gradient.parameter;
     ASSERT_EQ(outcome.losses.size(), reference.losses.size());
     for (std::size_t step = 0; step < reference.losses.size(); ++step) {
         EXPECT_NEAR(outcome.losses[step], reference.losses[step], 1e-12);
         EXPECT_NEAR(outcome.norms[step], reference.norms[step], 1e-11);
     }
     const double rates = static_cast<double>(reference.losses.size()) * 1e-2;
-    const auto parameter = test::worst_parameter_difference(reference.parameters, outcome.parameters, rates);
-    EXPECT_LT(parameter.difference, 1e-8) << parameter.parameter;
+    const auto parameter = worst_of(parameter_distances(reference.parameters, outcome.parameters, rates));
+    EXPECT_LT(parameter.distance, 1e-8) << parameter.parameter;
 }
 
 // gpt2 has tied embeddings here, llama has not.

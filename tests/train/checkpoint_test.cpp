@@ -220,18 +220,5 @@ TEST_F(CheckpointTest, AValueThatIsNotFiniteIsNotSavedAndTheOlderFileStays) {
     EXPECT_EQ(read_all(path()), older);
 }
 
-TEST(Environment, NamesWhatBitsDependOn) {
-    const Environment here = this_environment(2, 1);
-    const Json saved = to_json(here);
-    EXPECT_EQ(environment_difference(saved, here), "");
-    EXPECT_EQ(environment_difference(saved, this_environment(4, 1)), "ranks was 2, is 4");
-    EXPECT_THAT(environment_difference(saved, this_environment(2, 3)), HasSubstr("team was 1, is 3"));
-    EXPECT_EQ(environment_difference(saved, this_environment(2, 1, 4)), "tensor_parallel was 1, is 4");
-    EXPECT_THAT(environment_difference(Json(), here), HasSubstr("build was not recorded"));
-    Environment other = here;
-    other.instruction_set = "none";
-    EXPECT_THAT(environment_difference(saved, other), HasSubstr("instruction_set was"));
-}
-
 }  // namespace
 }  // namespace cleave

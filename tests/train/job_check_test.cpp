@@ -71,15 +71,17 @@ TEST(JobCheck, ZeroNamesWhatFits) {
         }
     }
     job.zero = {2, ZeroReduce::step, 3};
-    EXPECT_THAT(problems(job, 4),
-                ElementsAre(AllOf(HasSubstr("zero.group: found 3"), HasSubstr("dp = 4 ranks"), HasSubstr("2 or 4"))));
+    EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.group: found 3"), HasSubstr("dp = 4 ranks"),
+                                                    HasSubstr("accepted: 2 or 4, or 0"))));
+    EXPECT_THAT(problems(job, 1), ElementsAre(HasSubstr("accepted: 0, all of dp")));
+    job.zero.group = 2;
+    EXPECT_THAT(problems(job, 3), ElementsAre(HasSubstr("accepted: 3, or 0, all of dp")));
     job.zero.group = 1;
     EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.group: found 1"), HasSubstr("at least 2"))));
     job.zero = {0, ZeroReduce::microbatch, 2};
     EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.group: found 2"), HasSubstr("zero.stage"))));
     job.zero = {1, ZeroReduce::step, 0};
-    EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.reduce: found \"step\""), HasSubstr("stage 1"),
-                                                    HasSubstr("zero.stage = 2 or 3"))));
+    EXPECT_THAT(problems(job, 4), IsEmpty());
     job.zero = {4, ZeroReduce::microbatch, 0};
     EXPECT_THAT(problems(job, 4), ElementsAre(AllOf(HasSubstr("zero.stage: found 4"), HasSubstr("from 0 to 3"))));
 }

@@ -198,6 +198,9 @@ TEST(ResumeDifferences, TellWhatMayChange) {
     now.model.layers = 5;
     now.train.lr = 2e-3;
     now.train.checkpoint_every = 7;
+    now.mesh.tp = 2;  // the same sums in another order: resume_bits.h
+    now.zero.stage = 3;
+    now.train.microbatch = 3;
     const auto differences = resume_differences(Job(), now);
     EXPECT_THAT(
         differences.refused,
