@@ -19,7 +19,7 @@ namespace {
 constexpr double kUnsetTime = -1;  // no option has it
 constexpr double kLeastTime = 1e-3;
 constexpr double kMostTime = 1e6;
-constexpr std::int64_t kMostOfEach = 1 << 22;
+constexpr std::int64_t kMostOfEach = kMostScheduleCells;
 
 std::string kinds_help() {
     std::string text = "Schedules:\n";
@@ -50,7 +50,7 @@ class ScheduleCommand : public Command {
     }
     void declare(Options& options) override {
         options.positional("KIND|FILE", what_, "a schedule by name, listed below, or a file", true);
-        options.integer("--stages", stages_, 1, kMostOfEach, "stages of the pipeline");
+        options.integer("--stages", stages_, 1, kMostScheduleStages, "stages of the pipeline");
         options.integer("--microbatches", microbatches_, 1, kMostOfEach, "microbatches of a step");
         options.integer("--chunks", chunks_, 1, kMostOfEach,
                         "chunks of the model a stage holds (interleaved; default: 2)");

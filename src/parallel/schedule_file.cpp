@@ -183,8 +183,10 @@ class ScheduleParser {
             problem(end, 1, "found {} of actions; accepted: {}, one for each stage",
                     counted(schedule_.of_stage.size(), "line"), schedule_.stages);
         const std::int64_t most = kMostScheduleCells;
-        if (schedule_.stages > most || schedule_.chunks > most || schedule_.microbatches > most ||
-            std::int64_t{schedule_.stages} * schedule_.chunks > most / schedule_.microbatches)
+        if (schedule_.stages > kMostScheduleStages)
+            problem(end, 1, "stages: found {}; accepted: from 1 to {}", schedule_.stages, kMostScheduleStages);
+        else if (schedule_.chunks > most ||
+                 std::int64_t{schedule_.stages} * schedule_.chunks > most / schedule_.microbatches)
             problem(end, 1, "found {} stages, {} chunks, {} microbatches; accepted: at most {}, multiplied",
                     schedule_.stages, schedule_.chunks, schedule_.microbatches, most);
     }

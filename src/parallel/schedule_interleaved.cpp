@@ -40,7 +40,8 @@ ComputeOrder interleaved_order(int stages, int microbatches, int chunks) {
     const std::vector<Turn> turns = turns_of(groups, chunks);
     ComputeOrder order;
     for (int stage = 0; stage < stages; ++stage) {
-        const auto ahead = static_cast<std::size_t>((chunks - 1) * groups[0] + 2 * (stages - 1 - stage) + 1);
+        const std::size_t ahead = static_cast<std::size_t>(chunks - 1) * static_cast<std::size_t>(groups[0]) +
+                                  2 * static_cast<std::size_t>(stages - 1 - stage) + 1;
         Schedule list;
         std::size_t forwards = 0;
         const auto forward = [&] {

@@ -41,7 +41,8 @@ class OptionProblems {
             add(Field::kind, "found '{}'; accepted: {}", options_.kind, schedule_kind_names());
             return std::move(problems_);
         }
-        if (options_.stages < 1) add(Field::stages, "found {}; accepted: from 1", options_.stages);
+        if (options_.stages < 1 || options_.stages > kMostScheduleStages)
+            add(Field::stages, "found {}; accepted: from 1 to {}", options_.stages, kMostScheduleStages);
         if (options_.microbatches < 1) add(Field::microbatches, "found {}; accepted: from 1", options_.microbatches);
         check_chunks(*kind);
         if (kind->name == "dualpipe") check_dual(true);
@@ -85,7 +86,6 @@ class OptionProblems {
 
     void check_size(const ScheduleKind& kind) {
         const std::int64_t chunks = options_.chunks == 0 ? kind.chunks : options_.chunks;
-        // Each is bounded by itself first: their product then fits.
         const std::int64_t virtual_stages = options_.stages * (kind.route == Route::mirrored ? 1 : chunks);
         if (virtual_stages > kMostScheduleCells / options_.microbatches)
             add(Field::microbatches, "found {} with {} virtual stages; accepted: at most {} of both multiplied",

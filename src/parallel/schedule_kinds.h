@@ -24,6 +24,7 @@
 // Thread rule: pure functions.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,8 +49,9 @@ const ScheduleKind* find_schedule_kind(std::string_view name);
 // The names, for messages: "naive, gpipe, ...".
 std::string schedule_kind_names();
 
-// Microbatches times virtual stages: a bound on what schedules hold, some 10 bytes times 16.
-inline constexpr std::int64_t kMostScheduleCells = 1 << 22;
+// What is made, read and drawn: a hundred times what pipelines have.
+inline constexpr int kMostScheduleStages = 4096;
+inline constexpr std::int64_t kMostScheduleCells = 1 << 20;  // microbatches times virtual stages
 
 struct ScheduleOptions {
     std::string kind = "1f1b";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 namespace cleave {
@@ -73,8 +74,10 @@ SchedulePicture draw_schedule(const PipelineSchedule& schedule, const ScheduleDu
     std::int64_t slots = 0;
     for (const auto& stage : timeline)
         if (!stage.empty()) slots = std::max(slots, slot_at(stage.back().end));
-    picture.slots = static_cast<int>(slots);
-    picture.shown = columns > 0 ? std::min(columns, picture.slots) : picture.slots;
+    picture.slots = static_cast<int>(std::min<std::int64_t>(slots, std::numeric_limits<int>::max()));
+    constexpr int kMostCharacters = 1 << 26;
+    const int most = std::max(1, kMostCharacters / schedule.stages / schedule.chunks);
+    picture.shown = std::min({columns > 0 ? columns : most, most, picture.slots});
     for (const auto& stage : timeline) {
         std::vector<std::string> rows(static_cast<std::size_t>(schedule.chunks),
                                       std::string(static_cast<std::size_t>(picture.shown), '.'));

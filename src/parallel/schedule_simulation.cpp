@@ -181,9 +181,9 @@ double steady_period(const PipelineSchedule& schedule, const ScheduleDurations& 
         ends = std::move(after);
         if (most - least <= 1e-9 * most) return most;
     }
+    constexpr int kSteps = kMostSteps - kMostSteps / 2 + 1;
     double period = 0;
-    for (std::size_t s = 0; s < ends.size(); ++s)
-        period = std::max(period, (ends[s] - half[s]) / (kMostSteps - kMostSteps / 2 + 1));
+    for (std::size_t s = 0; s < ends.size(); ++s) period = std::max(period, (ends[s] - half[s]) / kSteps);
     return period;
 }
 

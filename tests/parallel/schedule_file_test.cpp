@@ -93,7 +93,7 @@ TEST(ScheduleFile, EveryLineThatCannotBeReadIsNamed) {
     EXPECT_THAT(refused("stages 1\nmicrobatches 1\nroute vee\nchunks 3\nF0 B0\n"), HasSubstr("with the route vee: 2"));
     EXPECT_THAT(refused("stages 2\nmicrobatches 3\nroute mirrored\nF0\nF0\n"), HasSubstr("even numbers"));
     EXPECT_THAT(refused("stages 99999999999\nmicrobatches 1\nF0 B0\n"), HasSubstr("stages: found '99999999999'"));
-    EXPECT_THAT(refused("stages 1\nmicrobatches 2000000000\nchunks 2000000000\nF0 B0\n"), HasSubstr("at most 4194304"));
+    EXPECT_THAT(refused("stages 1\nmicrobatches 2000000000\nchunks 2000000000\nF0 B0\n"), HasSubstr("at most 1048576"));
 }
 
 }  // namespace

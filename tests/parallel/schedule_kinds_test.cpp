@@ -64,6 +64,11 @@ TEST(ScheduleKinds, TheBubblesOfKnownTables) {
     EXPECT_EQ(measured("naive", 4, 8).figures.step.of_total, 0.75);
 }
 
+TEST(ScheduleKinds, NaiveLeavesAllButOneStageIdle) {
+    for (int p : {1, 2, 5, 8})
+        for (int m : {1, 7}) EXPECT_DOUBLE_EQ(measured("naive", p, m).figures.step.of_total, 1 - 1.0 / p);
+}
+
 TEST(ScheduleKinds, FewerMicrobatchesThanStagesRun) {
     for (int m : {1, 2, 3}) {
         EXPECT_DOUBLE_EQ(measured("1f1b", 4, m).figures.step.of_total, 3.0 / (m + 3));
@@ -156,6 +161,7 @@ TEST(ScheduleKinds, ZeroBubbleVee) {
         for (int m : {2 * p, 3 * p + 1}) {
             const Measured vee = measured("zbv", p, m);
             EXPECT_THAT(vee.figures.own_window, Each(6.0 * m)) << p << " " << m;
+            EXPECT_EQ(vee.figures.total, 6 * m + p - 1) << p << " " << m;
             EXPECT_EQ(vee.figures.period, 6 * m) << p << " " << m;
             EXPECT_THAT(vee.held, Each(2 * p)) << p << " " << m;
         }
@@ -247,8 +253,8 @@ TEST(ScheduleKinds, WhatAKindForbidsIsRefusedWithWhatItAccepts) {
     EXPECT_THAT(refused({"1f1b", 4, 8, 2, {}}), HasSubstr("accepted: 1, or the schedule interleaved"));
     EXPECT_THAT(refused({"interleaved", 4, 8, 1, {}}), HasSubstr("accepted with interleaved: from 2"));
     EXPECT_THAT(refused({"1f1b", 0, 0, 0, {}}),
-                AllOf(HasSubstr("stages: found 0; accepted: from 1"), HasSubstr("microbatches: found 0")));
-    EXPECT_THAT(refused({"1f1b", 1 << 20, 1 << 20, 0, {}}), HasSubstr("at most 4194304 of both multiplied"));
+                AllOf(HasSubstr("stages: found 0; accepted: from 1 to 4096"), HasSubstr("microbatches: found 0")));
+    EXPECT_THAT(refused({"1f1b", 1 << 12, 1 << 20, 0, {}}), HasSubstr("at most 1048576 of both multiplied"));
     EXPECT_EQ(make_schedule({"pipedream-flush", 4, 8, 0, {}}).of_stage, make_schedule({"1f1b", 4, 8, 0, {}}).of_stage);
 }
 
