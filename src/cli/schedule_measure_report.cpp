@@ -11,9 +11,6 @@
 namespace cleave::cli {
 namespace {
 
-constexpr std::string_view kWarmupReason =
-    "in the first ones the libraries make what they keep, stage after\nstage: no property of the schedule";
-
 std::string percent(double share) {
     return fmt::format("{:.1f} %", 100 * share);
 }
@@ -45,8 +42,10 @@ std::string conditions_text(const MeasuredSchedule& run) {
         text +=
             "more threads than cores: computing shares cores and takes longer where more stages\n"
             "compute, so that the busy shares below are not those of the pipeline alone\n";
-    return text +
-           fmt::format("{} before were not counted ({})\n", counted(run.options.warmup, "warm-up step"), kWarmupReason);
+    return text + fmt::format(
+                      "{} first, not counted: in the first ones the libraries make what they\n"
+                      "keep, stage after stage, which is no property of the schedule\n",
+                      counted(run.options.warmup, "warm-up step"));
 }
 
 // So that the longer one fits, but no action of the mean's length is lost.
@@ -147,9 +146,8 @@ std::string measured_report(const MeasuredSchedule& run, int columns) {
     text += fmt::format("\noverhead of an action  {:.2f} us (median over {} and all stages)\n", m.overhead_us,
                         counted(m.steps.size(), "step"));
     text += fmt::format("step times             {:.3f} to {:.3f} ms\n", *least, *most);
-    return text +
-           fmt::format("gradients              those of one rank: the largest difference of a layer is {:.1e} of it\n",
-                       m.gradient_difference);
+    return text + fmt::format("gradients              those of one rank, within {:.1e} of a layer's norm\n",
+                              m.gradient_difference);
 }
 
 Json measured_document(const MeasuredSchedule& run) {
@@ -236,8 +234,8 @@ std::string sweep_report(const std::vector<MeasuredSchedule>& runs, const std::v
     if (!runs.empty())
         text +=
             "busy: computing over stages times step. The batch is the same in every line: more\n"
-            "microbatches are smaller ones, whose products are slower; the step time has a least\n"
-            "value between the two\n";
+            "microbatches are smaller ones, whose products are slower, so that the step time need\n"
+            "not fall where the busy share grows\n";
     for (const std::string& line : left_out) text += line + "\n";
     return text;
 }

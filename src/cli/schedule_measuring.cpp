@@ -11,10 +11,10 @@
 namespace cleave::cli {
 namespace {
 
-constexpr std::int64_t kMostWidth = 1 << 16;
+constexpr std::int64_t kMostWidth = 1 << 14;
 constexpr std::int64_t kMostLayers = 1 << 12;
 constexpr std::int64_t kMostBatch = 1 << 22;
-constexpr int kPictureColumns = 100;  // where standard output is no terminal
+constexpr int kPictureColumns = 80;  // where standard output is no terminal
 // f32 sums in another order; a term that is missing or doubled is off by far more.
 constexpr double kMostDifference = 1e-3;
 

@@ -22,10 +22,12 @@ constexpr double kPlotGap = 66;
 constexpr double kPlotTop = 74;
 constexpr double kNameHeight = 17;
 
+enum class Stroke : std::uint8_t { line, dashes, band };
+
 struct SweepCurve {
     std::string_view name;
     std::string_view color;
-    bool dashed;
+    Stroke stroke;
     std::function<std::optional<double>(const SweepPoint&)> value;
 };
 
@@ -40,14 +42,14 @@ class SweepDrawing {
         put(R"(<text x="14" y="26" font-size="17" font-weight="600" fill="#0f172a">{}</text>)", xml_text(title));
         draw_plot(
             kPlotTop, "busy share, %", 0, 100,
-            {{"measured", "#2563eb", false, [](const SweepPoint& p) { return 100 * p.busy; }},
-             {"formula", "#ea580c", true,
+            {{"measured", "#2563eb", Stroke::line, [](const SweepPoint& p) { return 100 * p.busy; }},
+             {"formula", "#ea580c", Stroke::dashes,
               [](const SweepPoint& p) { return p.busy_formula ? std::optional(100 * *p.busy_formula) : std::nullopt; }},
-             {"simulated", "#64748b", true, [](const SweepPoint& p) { return 100 * p.busy_simulated; }}});
+             {"simulated", "#94a3b8", Stroke::band, [](const SweepPoint& p) { return 100 * p.busy_simulated; }}});
         double most = 0;
         for (const SweepPoint& point : points) most = std::max(most, point.step_ms);
         draw_plot(kPlotTop + kPlotHeight + kPlotGap, "time of a step, ms", 0, most > 0 ? most : 1,
-                  {{"measured", "#2563eb", false, [](const SweepPoint& p) { return p.step_ms; }}});
+                  {{"measured", "#2563eb", Stroke::line, [](const SweepPoint& p) { return p.step_ms; }}});
         put("</svg>");
     }
     std::string take() { return std::move(out_); }
@@ -91,20 +93,23 @@ class SweepDrawing {
         draw_names(names, bottom);
     }
 
-    // The last value, if there is any.
+    // Its last value, if there is any. A band stands behind the line that hides it.
     std::optional<double> draw_curve(const SweepCurve& curve, const std::function<double(double)>& y) {
         std::string line;
         std::optional<double> last;
         for (const SweepPoint& point : points_)
             if (const auto value = curve.value(point)) {
                 fmt::format_to(std::back_inserter(line), "{:.1f},{:.1f} ", x(point.microbatches), y(*value));
-                put(R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" fill="{}"/>)", x(point.microbatches), y(*value),
-                    curve.dashed ? 2.5 : 3.5, curve.color);
+                if (curve.stroke == Stroke::line)
+                    put(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3.5" fill="{}"/>)", x(point.microbatches), y(*value),
+                        curve.color);
                 last = value;
             }
         if (last)
-            put(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="2"{}/>)", line, curve.color,
-                curve.dashed ? R"( stroke-dasharray="5 4")" : "");
+            put(R"(<polyline points="{}" fill="none" stroke="{}" stroke-linecap="round" {}/>)", line, curve.color,
+                curve.stroke == Stroke::band     ? R"(stroke-width="6" stroke-opacity="0.4")"
+                : curve.stroke == Stroke::dashes ? R"(stroke-width="2" stroke-dasharray="5 5")"
+                                                 : R"(stroke-width="2")");
         return last;
     }
 
