@@ -1,5 +1,7 @@
 #include "cli/schedule_measuring.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/words.h"
@@ -99,7 +101,11 @@ void ScheduleMeasuring::run_sweep(const SweepSource& source, int most, const Out
             continue;
         }
         schedules.push_back(source.make(m));
-        if (problems.empty()) check_model(schedules.back(), problems);
+        std::vector<std::string> found;
+        check_model(schedules.back(), found);
+        for (std::string& problem : found)  // what is wrong with all of them, once
+            if (std::find(problems.begin(), problems.end(), problem) == problems.end())
+                problems.push_back(std::move(problem));
     }
     throw_problems(problems);
     std::vector<MeasuredSchedule> runs;

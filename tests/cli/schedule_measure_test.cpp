@@ -16,7 +16,7 @@ class ScheduleMeasureCommand : public testing::Test {
   protected:
     Result schedule(std::vector<std::string> words) const {
         words.insert(words.begin(), {CLEAVE_PROGRAM, "schedule"});
-        return Program(folder_, words).wait();
+        return Program(folder_.path(), words, {}).wait();
     }
     // Small, whatever the schedule.
     Result measure(std::vector<std::string> words) const {

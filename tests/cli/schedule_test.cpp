@@ -17,7 +17,7 @@ class ScheduleCommand : public testing::Test {
   protected:
     Result schedule(std::vector<std::string> words) const {
         words.insert(words.begin(), {CLEAVE_PROGRAM, "schedule"});
-        return Program(folder_, words).wait();
+        return Program(folder_.path(), words, {}).wait();
     }
     Result of(const std::string& kind, int stages, int microbatches, std::vector<std::string> more = {}) const {
         more.insert(more.begin(),
@@ -58,7 +58,7 @@ TEST_F(ScheduleCommand, TimesChangeThePictureAndTheBubble) {
     EXPECT_THAT(of("gpipe", 1, 1, {"--forward", "2", "--backward", "3"}).out, HasSubstr("\n00aaa\n"));
     EXPECT_THAT(of("zb-h1", 1, 1, {"--forward", "2", "--backward", "6"}).out, HasSubstr("\n00aaaAAA\n"));
     EXPECT_THAT(of("zb-h1", 1, 1, {"--input-grad", "2"}).out, HasSubstr("\n0aaA\n"));
-    EXPECT_THAT(of("naive", 2, 1, {"--message", "1"}).out, HasSubstr("\n0......aa\n..0aa....\n"));
+    EXPECT_THAT(of("naive", 2, 1, {"--message", "1"}).out, HasSubstr("\n0.....aa\n..0aa...\n"));
     EXPECT_THAT(of("dualpipe", 8, 20, {"--overlapped", "3"}).out, HasSubstr("one step               66"));
     EXPECT_THAT(of("dualpipe", 8, 20).out, HasSubstr("one step               63"));
 }
@@ -123,8 +123,9 @@ TEST_F(ScheduleCommand, WritesPictureAndTrace) {
 }
 
 TEST_F(ScheduleCommand, ThePictureIsCutToTheWidthAndSaysSo) {
-    Program program(folder_,
-                    {"env", "COLUMNS=12", CLEAVE_PROGRAM, "schedule", "1f1b", "--stages", "4", "--microbatches", "8"});
+    Program program(folder_.path(),
+                    {"env", "COLUMNS=12", CLEAVE_PROGRAM, "schedule", "1f1b", "--stages", "4", "--microbatches", "8"},
+                    {});
     const Result result = program.wait();
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, AllOf(HasSubstr("\n0123......aa\n"), HasSubstr("the first 12 of 33 columns")));
