@@ -205,9 +205,9 @@ TEST(ScheduleMeasure, ModelsThatDoNotFitAreNamedTogether) {
 TEST(ScheduleMeasure, APlotOfASweep) {
     const SweepPoint points[] = {{1, 40, 0.2, 0.25, 0.25}, {2, 30, 0.38, 0.4, 0.4}, {4, 35, 0.55, 0.57, 0.57}};
     const std::string svg = sweep_plot("1f1b <p=4", points);
-    EXPECT_THAT(
-        svg, testing::AllOf(HasSubstr("1f1b &lt;p=4"), HasSubstr(">measured</text>"), HasSubstr(">formula</text>"),
-                            HasSubstr("busy share"), HasSubstr("time of a step")));
+    EXPECT_THAT(svg,
+                testing::AllOf(HasSubstr("1f1b &lt;p=4"), HasSubstr(">measured</text>"), HasSubstr(">formula</text>"),
+                               HasSubstr("busy share"), HasSubstr("time of a step")));
     EXPECT_THAT(svg, Not(HasSubstr("nan")));
     const SweepPoint alone[] = {{8, 40, 0.2, 0.25, {}}};
     const std::string one = sweep_plot("zbv", alone);
