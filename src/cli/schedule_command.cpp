@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "base/words.h"
 #include "cli/command.h"
+#include "cli/schedule_measuring.h"
 #include "cli/schedule_report.h"
 #include "parallel/schedule_check.h"
 #include "parallel/schedule_file.h"
@@ -33,13 +34,15 @@ std::string kinds_help() {
 class ScheduleCommand : public Command {
   public:
     std::string name() const override { return "schedule"; }
-    std::string summary() const override { return "draw, check and time a pipeline schedule"; }
+    std::string summary() const override { return "draw, check, time and measure a pipeline schedule"; }
     std::string examples() const override {
         return "  cleave schedule 1f1b --stages 4 --microbatches 8\n"
                "  cleave schedule interleaved --stages 4 --microbatches 8 --chunks 2 --svg out.svg\n"
                "  cleave schedule zb-h2 --stages 4 --microbatches 8 --forward 1 --input-grad 1 --weight-grad 1\n"
                "  cleave schedule 1f1b --stages 2 --microbatches 3 --format list > my.txt\n"
-               "  cleave schedule my.txt\n" +
+               "  cleave schedule my.txt\n"
+               "  cleave schedule 1f1b --stages 4 --microbatches 8 --measure --svg out.svg\n"
+               "  cleave schedule 1f1b --stages 4 --microbatches 64 --measure --sweep\n" +
                kinds_help() +
                "A file has the lines 'stages P', 'microbatches M', perhaps 'chunks V', 'route\n"
                "round_robin|vee|mirrored', and a line of actions for each stage: F3 forward of\n"
@@ -64,8 +67,9 @@ class ScheduleCommand : public Command {
         options.number("--overlapped", overlapped_, kLeastTime, kMostTime,
                        "a forward and a backward of the other chunk that run together, in dualpipe and dualpipev "
                        "(default: one after the other)");
+        measuring_.declare(options);
         options.section("output");
-        options.text("--svg", "FILE", svg_, "write a picture");
+        options.text("--svg", "FILE", svg_, "write a picture (with --measure both, with --sweep its curves)");
         options.text("--trace", "FILE", trace_, "write a trace for ui.perfetto.dev or chrome://tracing");
         options.text("--format", "NAME", format_,
                      "text: picture, figures and check (default); list: the schedule as a file, to be changed by hand; "
@@ -76,9 +80,12 @@ class ScheduleCommand : public Command {
         const bool by_name = find_schedule_kind(what_) != nullptr;
         if (!by_name) check_file();
         check_options(by_name);
+        check_measuring(by_name);
         throw_problems(problems_);
+        if (measuring_.sweeps()) return sweep();
         const ScheduleDurations durations = durations_of();
         const PipelineSchedule schedule = by_name ? made(durations) : read(durations);
+        if (measuring_.asked()) return measure(schedule, by_name);
         const Timeline timeline = simulate(schedule, durations);
         const ScheduleFigures figures = figures_of(schedule, durations, timeline);
         if (!svg_.empty()) write_file(svg_, schedule_svg(schedule, timeline, figures));
@@ -125,6 +132,47 @@ class ScheduleCommand : public Command {
             problem("--format: found '{}'; accepted: text, list, messages", shortened(format_));
         else if (json && format_ != "text")
             problem("--format: found '{}' with --json; accepted: one of the two", format_);
+    }
+
+    void check_measuring(bool by_name) {
+        measuring_.check_alone(problems_);
+        if (!measuring_.asked()) return;
+        for (const auto& [flag, value] : {std::pair{"--forward", forward_},
+                                          {"--backward", backward_},
+                                          {"--input-grad", input_},
+                                          {"--weight-grad", weight_},
+                                          {"--message", message_},
+                                          {"--overlapped", overlapped_}})
+            if (value != kUnsetTime)
+                problem("{}: found with --measure, which measures it; accepted: one of the two", flag);
+        if (format_ != "text") problem("--format: found '{}' with --measure; accepted: text, or --json", format_);
+        if (measuring_.sweeps() && !by_name)
+            problem("--sweep: found with a file, which has one number of microbatches; accepted: {}",
+                    schedule_kind_names());
+        if (measuring_.sweeps() && !trace_.empty())
+            problem("--trace: found with --sweep; accepted: --measure alone, or --sweep with --svg");
+        // A sweep looks at each of its schedules.
+        if (problems_.empty() && !measuring_.sweeps()) measuring_.check_model(by_name ? made({}) : read({}), problems_);
+    }
+
+    int measure(const PipelineSchedule& schedule, bool by_name) const {
+        measuring_.run_once(schedule, by_name, {svg_, trace_, json});
+        return kExitOk;
+    }
+
+    int sweep() const {
+        const auto with = [this](int microbatches) {
+            ScheduleOptions options = options_of({});
+            options.microbatches = microbatches;
+            return options;
+        };
+        const auto refused = [&](int microbatches) {
+            const auto problems = problems_of(with(microbatches));
+            return problems.empty() ? std::string() : problems.front().text;
+        };
+        measuring_.run_sweep({[&](int microbatches) { return make_schedule(with(microbatches)); }, refused},
+                             static_cast<int>(microbatches_), {svg_, trace_, json});
+        return kExitOk;
     }
 
     void check_kind() {
@@ -181,6 +229,7 @@ class ScheduleCommand : public Command {
     std::string svg_;
     std::string trace_;
     std::string format_ = "text";
+    ScheduleMeasuring measuring_;
     std::vector<std::string> problems_;
 };
 

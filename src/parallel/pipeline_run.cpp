@@ -30,7 +30,6 @@ void PipelineRun::perform(const ScheduleAction& action) {
 
 void PipelineRun::compute(const ScheduleAction& action) {
     mark(action);
-    started_ = seconds();
     switch (action.type) {
         case ActionType::forward: forward(action); break;
         case ActionType::backward:
@@ -38,7 +37,15 @@ void PipelineRun::compute(const ScheduleAction& action) {
         case ActionType::weight_gradient: weight_gradient(action); break;
         default: CLEAVE_CHECK(false, "{} is the caller's", words_of(action.type));
     }
-    if (times_ != nullptr) times_->push_back({action, started_, seconds()});
+    if (times_ == nullptr) return;
+    times_->push_back({action, started_, seconds()});
+    if (edge_) edge_();
+}
+
+void PipelineRun::begin_computing() {
+    if (times_ == nullptr) return;
+    if (edge_) edge_();
+    started_ = seconds();
 }
 
 void PipelineRun::mark(const ScheduleAction& action) {
@@ -59,8 +66,8 @@ void PipelineRun::forward(const ScheduleAction& action) {
     if (!is_first(action)) {
         flight.input = traffic_.take(Direction::activations, action.chunk, action.microbatch);
         flight.tape->watch(flight.input);
-        started_ = seconds();
     }
+    begin_computing();
     flight.output = program_.forward(*flight.tape, action.chunk, action.microbatch, flight.input);
     if (!is_last(action)) traffic_.put(Direction::activations, action.chunk, action.microbatch, flight.output);
     in_flight_.emplace(std::pair(action.chunk, action.microbatch), std::move(flight));
@@ -71,9 +78,10 @@ void PipelineRun::backward(const ScheduleAction& action) {
     InFlight& flight = in_flight(action);
     Tape& tape = *flight.tape;
     const Tensor output = std::exchange(flight.output, {});
-    Tensor gradient = is_last(action) ? tape.gradient_of_loss(output)
-                                      : traffic_.take(Direction::gradients, action.chunk, action.microbatch);
-    if (!is_last(action)) started_ = seconds();
+    Tensor gradient;
+    if (!is_last(action)) gradient = traffic_.take(Direction::gradients, action.chunk, action.microbatch);
+    begin_computing();
+    if (is_last(action)) gradient = tape.gradient_of_loss(output);
     const bool whole = action.type == ActionType::backward;
     if (whole)
         tape.backward_from(output, std::move(gradient), program_.hooks(action.last_backward));
@@ -86,6 +94,7 @@ void PipelineRun::backward(const ScheduleAction& action) {
 }
 
 void PipelineRun::weight_gradient(const ScheduleAction& action) {
+    begin_computing();
     in_flight(action).tape->run_weight_halves(program_.hooks(action.last_backward));
     in_flight_.erase({action.chunk, action.microbatch});
 }

@@ -38,8 +38,12 @@ class PipelineRun {
     // When all is done: waits for what was sent.
     void finish() { traffic_.finish(); }
 
-    // From now on the computing's times are added to `times`: each from when its input is there.
-    void measure(std::vector<TimedAction>& times) { times_ = &times; }
+    // From now on the computing's times are added to `times`: each from when its input is there. `edge`: called at both
+    // ends of each, for what is counted beside the time.
+    void measure(std::vector<TimedAction>& times, std::function<void()> edge = {}) {
+        times_ = &times;
+        edge_ = std::move(edge);
+    }
 
   private:
     using Direction = PipelineTraffic::Direction;
@@ -55,6 +59,7 @@ class PipelineRun {
     void weight_gradient(const ScheduleAction& action);
     InFlight& in_flight(const ScheduleAction& action);
     void mark(const ScheduleAction& action);
+    void begin_computing();
     int virtual_stage(const ScheduleAction& action) const;
     bool is_first(const ScheduleAction& action) const { return virtual_stage(action) == 0; }
     bool is_last(const ScheduleAction& action) const { return virtual_stage(action) == schedule_.virtual_stages() - 1; }
@@ -66,6 +71,7 @@ class PipelineRun {
     int stage_;
     std::map<std::pair<int, int>, InFlight> in_flight_;  // by chunk and microbatch
     std::vector<TimedAction>* times_ = nullptr;
+    std::function<void()> edge_;
     double started_ = 0;  // the action that computes
 };
 

@@ -67,9 +67,13 @@ std::string legend_of(const PipelineSchedule& schedule, const Timeline& timeline
 
 SchedulePicture draw_schedule(const PipelineSchedule& schedule, const ScheduleDurations& durations,
                               const Timeline& timeline, int columns) {
+    return draw_schedule(schedule, slot_of(durations_in(timeline, durations)), timeline, columns);
+}
+
+SchedulePicture draw_schedule(const PipelineSchedule& schedule, double slot, const Timeline& timeline, int columns) {
     SchedulePicture picture;
     picture.legend = legend_of(schedule, timeline);
-    picture.slot = slot_of(durations_in(timeline, durations));
+    picture.slot = slot;
     const auto slot_at = [&](double time) { return static_cast<std::int64_t>(std::llround(time / picture.slot)); };
     std::int64_t slots = 0;
     for (const auto& stage : timeline)
@@ -85,8 +89,8 @@ SchedulePicture draw_schedule(const PipelineSchedule& schedule, const ScheduleDu
             const auto begin = static_cast<std::size_t>(std::min<std::int64_t>(slot_at(timed.start), picture.shown));
             const auto end = static_cast<std::size_t>(std::min<std::int64_t>(slot_at(timed.end), picture.shown));
             for (std::string& row : rows)
-                for (std::size_t slot = begin; slot < end; ++slot)
-                    if (row[slot] == '.') row[slot] = ' ';
+                for (std::size_t at = begin; at < end; ++at)
+                    if (row[at] == '.') row[at] = ' ';
             std::string& own = rows[static_cast<std::size_t>(timed.action.chunk)];
             std::fill(own.begin() + static_cast<std::ptrdiff_t>(begin), own.begin() + static_cast<std::ptrdiff_t>(end),
                       letter_of(timed.action));

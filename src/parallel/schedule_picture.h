@@ -28,5 +28,7 @@ struct SchedulePicture {
 // where that is less than an eighth of the shortest one, a quarter of the shortest, to which times are rounded.
 SchedulePicture draw_schedule(const PipelineSchedule& schedule, const ScheduleDurations& durations,
                               const Timeline& timeline, int columns);
+// With a slot that is given, to which times are rounded: for measured timelines, and what stands beside them.
+SchedulePicture draw_schedule(const PipelineSchedule& schedule, double slot, const Timeline& timeline, int columns);
 
 }  // namespace cleave

@@ -67,30 +67,26 @@ double scale_of(double total, double shortest) {
     return std::min(slot, kWidest / slots) / shortest;
 }
 
+double row_height(const PipelineSchedule& schedule) {
+    return schedule.stages <= 16 ? 28 : schedule.stages <= 40 ? 20 : 14;
+}
+
+// One panel, from its own corner on.
 class ScheduleDrawing {
   public:
-    ScheduleDrawing(const PipelineSchedule& schedule, const Timeline& timeline, const ScheduleFigures& figures)
+    ScheduleDrawing(const PipelineSchedule& schedule, const SchedulePanel& panel, std::string_view unit, double scale)
         : schedule_(schedule),
-          timeline_(timeline),
-          figures_(figures),
-          row_(schedule.stages <= 16   ? 28
-               : schedule.stages <= 40 ? 20
-                                       : 14),
-          scale_(scale_of(figures.total, shortest_in(timeline, figures.total))),
-          right_(kLabels + figures.total * scale_),
+          panel_(panel),
+          row_(row_height(schedule)),
+          scale_(scale),
+          right_(kLabels + panel.total * scale_),
           bottom_(kTitle + row_ * schedule.stages),
           runs_(kActionColors.size() * static_cast<std::size_t>(schedule.chunks)) {
-        const double width = std::max(right_ + kHeld, kLeastWidth);
-        put(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" )"
-            R"(font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12">)",
-            width, bottom_ + kFooter);
-        put(R"(<rect width="100%" height="100%" fill="#ffffff"/>)");
         draw_title();
         for (int stage = 0; stage < schedule.stages; ++stage) draw_stage(stage);
         draw_actions();
-        draw_axis();
+        draw_axis(unit);
         draw_legend();
-        put("</svg>");
     }
     std::string take() { return std::move(out_); }
 
@@ -114,17 +110,9 @@ class ScheduleDrawing {
     double y(int stage) const { return kTitle + row_ * stage; }
 
     void draw_title() {
-        put("<title>{}</title>", xml_text(schedule_.name));
-        put(R"(<text x="14" y="24" font-size="17" font-weight="600" fill="#0f172a">{}</text>)",
-            xml_text(fmt::format("{}: {}, {}{}", schedule_.name, counted(schedule_.stages, "stage"),
-                                 counted(schedule_.microbatches, "microbatch", "microbatches"),
-                                 schedule_.chunks > 1 ? fmt::format(", {} chunks a stage", schedule_.chunks) : "")));
-        put(R"(<text x="14" y="44" fill="#475569">one step: {:.6g}; bubble {:.1f} % of total time, )"
-            R"({:.1f} % of useful time</text>)",
-            figures_.total, 100 * figures_.step.of_total, 100 * figures_.step.of_useful);
-        put(R"(<text x="14" y="61" fill="#475569">repeated without a norm over all stages: every {:.6g}; )"
-            R"(bubble {:.1f} % of total time, {:.1f} % of useful time</text>)",
-            figures_.period, 100 * figures_.steady.of_total, 100 * figures_.steady.of_useful);
+        put(R"(<text x="14" y="24" font-size="17" font-weight="600" fill="#0f172a">{}</text>)", xml_text(panel_.title));
+        put(R"(<text x="14" y="44" fill="#475569">{}</text>)", xml_text(panel_.lines[0]));
+        put(R"(<text x="14" y="61" fill="#475569">{}</text>)", xml_text(panel_.lines[1]));
     }
 
     void draw_stage(int stage) {
@@ -136,7 +124,7 @@ class ScheduleDrawing {
             stage);
         put(R"(<text x="{:.2f}" y="{:.1f}" fill="#64748b">holds {}</text>)", right_ + 8, text,
             held_[static_cast<std::size_t>(stage)]);
-        const auto& actions = timeline_[static_cast<std::size_t>(stage)];
+        const auto& actions = panel_.timeline[static_cast<std::size_t>(stage)];
         for (std::size_t i = 0; i < actions.size(); ++i) {
             const bool lower = i > 0 && actions[i].start < actions[i - 1].end;  // beside the one before
             const bool upper = i + 1 < actions.size() && actions[i + 1].start < actions[i].end;
@@ -172,17 +160,18 @@ class ScheduleDrawing {
         }
     }
 
-    void draw_axis() {
+    void draw_axis(std::string_view unit) {
         constexpr double kTickDistance = 70;
         const int count = std::max(2, static_cast<int>((right_ - kLabels) / kTickDistance));
-        for (const double tick : round_ticks(0, figures_.total, count)) {
-            if (tick > figures_.total * (1 + 1e-9)) continue;
+        for (const double tick : round_ticks(0, panel_.total, count)) {
+            if (tick > panel_.total * (1 + 1e-9)) continue;
             put(R"(<line x1="{0:.2f}" y1="{1:.1f}" x2="{0:.2f}" y2="{2:.1f}" stroke="#94a3b8"/>)", x(tick), bottom_ + 1,
                 bottom_ + 6);
             put(R"(<text x="{:.2f}" y="{:.1f}" text-anchor="middle" fill="#64748b">{:.6g}</text>)", x(tick),
                 bottom_ + 20, tick);
         }
-        put(R"(<text x="{:.0f}" y="{:.1f}" text-anchor="end" fill="#64748b">time</text>)", kLabels - 8, bottom_ + 20);
+        put(R"(<text x="{:.0f}" y="{:.1f}" text-anchor="end" fill="#64748b">{}</text>)", kLabels - 8, bottom_ + 20,
+            unit);
     }
 
     void draw_legend() {
@@ -211,8 +200,7 @@ class ScheduleDrawing {
     }
 
     const PipelineSchedule& schedule_;
-    const Timeline& timeline_;
-    const ScheduleFigures& figures_;
+    const SchedulePanel& panel_;
     std::vector<int> held_ = peak_held(schedule_);
     // Of the widest number, so that all actions of a kind have theirs or none has.
     double label_width_ = 6.2 * static_cast<double>(fmt::formatted_size("{}", schedule_.microbatches - 1)) + 2;
@@ -226,8 +214,43 @@ class ScheduleDrawing {
 
 }  // namespace
 
+std::string schedule_svg(const PipelineSchedule& schedule, std::span<const SchedulePanel> panels,
+                         std::string_view unit) {
+    double total = 0;
+    for (const SchedulePanel& panel : panels) total = std::max(total, panel.total);
+    const double scale = scale_of(total, shortest_in(panels.front().timeline, total));
+    const double width = std::max(kLabels + total * scale + kHeld, kLeastWidth);
+    const double height = kTitle + row_height(schedule) * schedule.stages + kFooter;
+    std::string out = fmt::format(
+        R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:.0f} {1:.0f}" width="{0:.0f}" height="{1:.0f}" )"
+        R"(font-family="system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif" font-size="12">
+<rect width="100%" height="100%" fill="#ffffff"/>
+<title>{2}</title>
+)",
+        width, height * static_cast<double>(panels.size()), xml_text(schedule.name));
+    for (std::size_t i = 0; i < panels.size(); ++i) {
+        const std::string drawing = ScheduleDrawing(schedule, panels[i], unit, scale).take();
+        out += i == 0 ? drawing
+                      : fmt::format("<g transform=\"translate(0 {:.0f})\">\n{}</g>\n", height * static_cast<double>(i),
+                                    drawing);
+    }
+    return out + "</svg>\n";
+}
+
 std::string schedule_svg(const PipelineSchedule& schedule, const Timeline& timeline, const ScheduleFigures& figures) {
-    return ScheduleDrawing(schedule, timeline, figures).take();
+    const std::string chunks = schedule.chunks > 1 ? fmt::format(", {} chunks a stage", schedule.chunks) : "";
+    const SchedulePanel panel{
+        fmt::format("{}: {}, {}{}", schedule.name, counted(schedule.stages, "stage"),
+                    counted(schedule.microbatches, "microbatch", "microbatches"), chunks),
+        {fmt::format("one step: {:.6g}; bubble {:.1f} % of total time, {:.1f} % of useful time", figures.total,
+                     100 * figures.step.of_total, 100 * figures.step.of_useful),
+         fmt::format(
+             "repeated without a norm over all stages: every {:.6g}; bubble {:.1f} % of total time, {:.1f} % of "
+             "useful time",
+             figures.period, 100 * figures.steady.of_total, 100 * figures.steady.of_useful)},
+        timeline,
+        figures.total};
+    return schedule_svg(schedule, std::span(&panel, 1), "time");
 }
 
 }  // namespace cleave

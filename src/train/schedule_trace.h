@@ -3,6 +3,7 @@
 // Thread rule: a pure function.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "parallel/schedule_simulation.h"
@@ -10,5 +11,12 @@
 namespace cleave {
 
 std::string schedule_trace(const PipelineSchedule& schedule, const Timeline& timeline);
+
+// Several timelines, a process each.
+struct TracedTimeline {
+    std::string name;
+    const Timeline& timeline;
+};
+std::string schedule_trace(std::span<const TracedTimeline> timelines);
 
 }  // namespace cleave
