@@ -250,6 +250,7 @@ Json sweep_document(const std::vector<MeasuredSchedule>& runs, const std::vector
 
 std::string sweep_svg(const std::vector<MeasuredSchedule>& runs) {
     std::vector<SweepPoint> points;
+    points.reserve(runs.size());
     for (const MeasuredSchedule& run : runs)
         points.push_back({run.schedule.microbatches, run.measured.step, run.measured.busy(), run.predicted_busy(),
                           run.formula ? std::optional(1 - *run.formula) : std::nullopt});

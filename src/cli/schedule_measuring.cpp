@@ -109,6 +109,7 @@ void ScheduleMeasuring::run_sweep(const SweepSource& source, int most, const Out
     }
     throw_problems(problems);
     std::vector<MeasuredSchedule> runs;
+    runs.reserve(schedules.size());
     for (PipelineSchedule& schedule : schedules) runs.push_back(measured(std::move(schedule), measure_options(), true));
     if (!output.svg.empty()) write_file(output.svg, sweep_svg(runs));
     print(output.json ? sweep_document(runs, left_out).dump(2) + "\n" : sweep_report(runs, left_out));
