@@ -248,7 +248,8 @@ Tensor transition_again(Tape& tape, const Tensor& x, const Layout& to) {
     Tensor y = transition(tape, x, to);
     if (!tape.recording() || y.storage() == x.storage()) return y;
     const Tape::Saved saved = tape.save(x);
-    tape.communicate_again(y, saved, [&engine = tape.engine(), saved, to] { return engine.transition(saved.get(), to); });
+    tape.communicate_again(y, saved,
+                           [&engine = tape.engine(), saved, to] { return engine.transition(saved.get(), to); });
     return y;
 }
 

@@ -113,8 +113,8 @@ Tensor Transformer::chunk_stream(Tape& tape, int chunk, const Tensor& input, con
     CLEAVE_CHECK(context.cache == nullptr || !tape.recording(), "a cache of keys and values under a recording tape");
     const ModelPart& of = chunks_[static_cast<std::size_t>(chunk)];
     // The gradient of a row that is looked up needs no row.
-    Tensor x = of.embedding ? part(tape, 0, Backward::needs_none, [&] { return embedded(tape, input, context); })
-                            : input;
+    Tensor x =
+        of.embedding ? part(tape, 0, Backward::needs_none, [&] { return embedded(tape, input, context); }) : input;
     for (std::int64_t layer = of.begin; layer < of.end; ++layer)
         x = part(tape, static_cast<int>(layer) + 1, Backward::needs_values, [&] {
             return recomputed(tape, x, block(layer).parameters(),
@@ -155,8 +155,8 @@ Tensor Transformer::sent_to_all(Tensor logits, std::int64_t rows) {
     const int last = first_place(pipeline_, pipeline_.virtual_stages() - 1).stage;
     const auto message = [&](int stage) { return Engine::Peer{pipeline_axis(engine_.mesh()), stage, 1}; };
     if (stage_ != last) {
-        logits = engine_.alloc("logits", {rows, 1, config_.vocabulary}, layouts_.tokens, compute_,
-                               MemoryKind::activations);
+        logits =
+            engine_.alloc("logits", {rows, 1, config_.vocabulary}, layouts_.tokens, compute_, MemoryKind::activations);
         return engine_.finish(engine_.start_receive(logits, message(last)));
     }
     for (int stage = 0; stage < pipeline_.stages; ++stage)

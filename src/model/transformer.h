@@ -42,8 +42,8 @@ class Transformer {
     // Of token `at` of each row alone, [b 1 v], for a tape that does not record: nothing is projected to the vocabulary
     // that is not asked for. On the ranks of every stage.
     Tensor logits_at(Tape& tape, const Tensor& tokens, std::int64_t at, const SequenceContext& context = {});
-    // scale x the sum of the label's negative log-likelihood, a scalar; labels as in cross_entropy. 0 on a stage without
-    // the head.
+    // scale x the sum of the label's negative log-likelihood, a scalar; labels as in cross_entropy. 0 on a stage
+    // without the head.
     Tensor loss(Tape& tape, const Tensor& tokens, const Tensor& labels, double scale,
                 const SequenceContext& context = {});
     // With the z-loss beside it.

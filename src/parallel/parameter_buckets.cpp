@@ -222,8 +222,8 @@ void ParameterBuckets::visit_other_stages(const Flats& flats, const Visit& f) co
                 Layout layout;
                 for (const auto& [axis, placement] : parameter.layout)
                     layout.set(axis, placement.is(Kind::S) ? R : placement);
-                const Tensor whole = engine_.alloc(parameter.name, parameter.shape, layout, flats.front().dtype(),
-                                                   flats.front().kind());
+                const Tensor whole =
+                    engine_.alloc(parameter.name, parameter.shape, layout, flats.front().dtype(), flats.front().kind());
                 f(parameter, engine_.finish(engine_.start_receive(
                                  whole, {pipeline_axis(engine_.mesh()), stage, parameter.index})));
             }

@@ -86,8 +86,8 @@ class ParameterBuckets {
     // stays in each rank's shard. A cut bucket is whole for the time of its turn.
     using Fill = std::function<void(Parameter&, const Tensor&)>;
     void fill(const Flats& flats, const Fill& f) const;
-    // Calls f with each parameter of the whole model and its whole tensor, on the ranks of the pipeline's first stage, to
-    // read it. All ranks take part.
+    // Calls f with each parameter of the whole model and its whole tensor, on the ranks of the pipeline's first stage,
+    // to read it. All ranks take part.
     using Visit = std::function<void(const Parameter&, const Tensor&)>;
     void visit(const Flats& flats, const Visit& f) const;
 

@@ -79,8 +79,8 @@ void sum_over_stages(Engine& engine, std::span<double> values, std::string_view 
     const AxisId axis = pipeline_axis(engine.mesh());
     Layout terms;
     terms.set(axis, P);
-    const Tensor tensor = engine.alloc(name, {static_cast<std::int64_t>(values.size())}, terms, DType::f64,
-                                       MemoryKind::activations);
+    const Tensor tensor =
+        engine.alloc(name, {static_cast<std::int64_t>(values.size())}, terms, DType::f64, MemoryKind::activations);
     engine.write(tensor, std::as_bytes(values));
     engine.read_bytes(engine.transition(tensor, terms.with(axis, R)), std::as_writable_bytes(values));
 }
@@ -88,8 +88,7 @@ void sum_over_stages(Engine& engine, std::span<double> values, std::string_view 
 double read_over_stages(Engine& engine, const Tensor& term, double stated) {
     if (pipeline_stages(engine.mesh()) == 1) return engine.read(term, stated);
     const AxisId axis = pipeline_axis(engine.mesh());
-    const Tensor total =
-        engine.transition(term.relabelled(term.layout().with(axis, P)), term.layout().with(axis, R));
+    const Tensor total = engine.transition(term.relabelled(term.layout().with(axis, P)), term.layout().with(axis, R));
     return engine.read(total, stated);
 }
 

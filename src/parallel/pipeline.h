@@ -42,8 +42,8 @@ struct ModelPart {
     bool head = true;
 };
 
-// So that the virtual stage with most work has as little as possible, where the head takes as long as `head` layers (the
-// embedding is a look-up). Every one has a layer where there are enough; what does not divide goes to the middle.
+// So that the virtual stage with most work has as little as possible, where the head takes as long as `head` layers
+// (the embedding is a look-up). Every one has a layer where there are enough; what does not divide goes to the middle.
 std::vector<std::int64_t> distribute_layers(std::int64_t layers, int virtual_stages, double head);
 // Of all virtual stages, in order.
 std::vector<ModelPart> model_parts(const PipelineForm& form, std::int64_t layers);

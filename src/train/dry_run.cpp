@@ -116,9 +116,8 @@ std::vector<RankPlan> stage_plans(const Job& job, int ranks, comm::TransportKind
 
 RankPlan memory_plan(const Job& job, int ranks, comm::TransportKind transport, int team) {
     const auto plans = stage_plans(job, ranks, transport, team);
-    return *std::max_element(plans.begin(), plans.end(), [](const RankPlan& a, const RankPlan& b) {
-        return a.extent_bytes < b.extent_bytes;
-    });
+    return *std::max_element(plans.begin(), plans.end(),
+                             [](const RankPlan& a, const RankPlan& b) { return a.extent_bytes < b.extent_bytes; });
 }
 
 }  // namespace cleave

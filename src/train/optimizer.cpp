@@ -114,8 +114,7 @@ void Optimizer::read_counts() {
     }
     sum_over_stages(engine_, sums, "update counts");
     const auto count = [&](std::size_t which) { return static_cast<std::int64_t>(sums[which]); };
-    underflow_ = {count(kernels::kGradientsUnderflowed), count(kernels::kUpdatesLost),
-                  count(kernels::kUpdatesWaiting)};
+    underflow_ = {count(kernels::kGradientsUnderflowed), count(kernels::kUpdatesLost), count(kernels::kUpdatesWaiting)};
 }
 
 }  // namespace cleave

@@ -62,7 +62,7 @@ class Optimizer {
     Flats counts_;    // f64 UpdateCounts of each bucket; none where nothing is counted
     std::vector<std::shared_ptr<PendingTransition>> gathering_;
     std::vector<std::vector<double>> host_partials_;  // of each bucket
-    std::vector<double> squares_;  // of each parameter of the whole model
+    std::vector<double> squares_;                     // of each parameter of the whole model
     std::optional<Underflow> underflow_;
 };
 

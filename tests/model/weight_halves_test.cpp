@@ -48,8 +48,7 @@ TEST(WeightHalves, RunTheKernelsOfWeightsAlone) {
     for (const Family family : {Family::gpt2, Family::llama})
         for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
             test::on_one_rank([&](CpuEngine& engine) {
-                const Halves halves =
-                    run(engine, data_parallel_layouts(engine.mesh()), test::tiny(family), recompute);
+                const Halves halves = run(engine, data_parallel_layouts(engine.mesh()), test::tiny(family), recompute);
                 std::set<std::string> expected{"embedding_backward", "matmul"};
                 if (family == Family::gpt2)
                     expected.insert({"add_positions_backward", "column_sum", "layer_norm_backward_weight"});
