@@ -34,7 +34,7 @@ std::string kinds_help() {
 class ScheduleCommand : public Command {
   public:
     std::string name() const override { return "schedule"; }
-    std::string summary() const override { return "draw, check, time and measure a pipeline schedule"; }
+    std::string summary() const override { return "check, draw and measure a pipeline schedule"; }
     std::string examples() const override {
         return "  cleave schedule 1f1b --stages 4 --microbatches 8\n"
                "  cleave schedule interleaved --stages 4 --microbatches 8 --chunks 2 --svg out.svg\n"

@@ -72,7 +72,9 @@ class Checker {
         check_tensor_parallelism();
         const std::int64_t others = std::int64_t{mesh.pp} * mesh.cp * mesh.tp;
         if (mesh.cp == 1) check_ranks(mesh, others);
-        const int dp = mesh.dp != 0 ? mesh.dp : static_cast<int>(std::max<std::int64_t>(1, ranks_ / others));
+        const int dp = mesh.dp != 0
+                           ? mesh.dp
+                           : static_cast<int>(std::max<std::int64_t>(1, ranks_ / (std::int64_t{mesh.pp} * mesh.tp)));
         // The batch too is judged at once, for the dp that was asked for, or else all ranks.
         check_batch(dp);
         check_zero(dp);

@@ -106,8 +106,9 @@ ChunkProgram TrainStep::program_of(const std::vector<Samples>& microbatches, dou
         const Samples& of = samples(microbatch);
         const ModelPart& part = model_.chunks()[static_cast<std::size_t>(chunk)];
         const Tensor in = part.embedding ? write_samples(engine_, model_, "tokens", of, of.tokens) : input;
+        const Tensor labels = part.head ? write_samples(engine_, model_, "labels", of, of.labels) : Tensor();
         const Tensor stream = model_.chunk_stream(tape, chunk, in, write_context(engine_, model_, of));
-        return part.head ? losses(tape, of, stream, scale) : stream;
+        return part.head ? losses(tape, stream, labels, scale) : stream;
     };
     program.alloc = [this, rows = rows_of(engine_, model_, microbatches.front().size())] {
         return model_.alloc_stream(rows, model_.config().context);
@@ -116,8 +117,7 @@ ChunkProgram TrainStep::program_of(const std::vector<Samples>& microbatches, dou
     return program;
 }
 
-Tensor TrainStep::losses(Tape& tape, const Samples& samples, const Tensor& stream, double scale) {
-    const Tensor labels = write_samples(engine_, model_, "labels", samples, samples.labels);
+Tensor TrainStep::losses(Tape& tape, const Tensor& stream, const Tensor& labels, double scale) {
     const Loss loss = model_.chunk_losses(tape, stream, labels, scale, job_.train.z_loss);
     add_to(engine_, loss.cross_entropy, loss_sum_, "loss sum");
     if (loss.z_loss) add_to(engine_, loss.z_loss, z_loss_sum_, "z-loss sum");

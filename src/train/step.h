@@ -57,7 +57,7 @@ class TrainStep {
                          double learning_rate);
     std::int64_t count_labels(const std::vector<Samples>& microbatches);
     ChunkProgram program_of(const std::vector<Samples>& microbatches, double scale);
-    Tensor losses(Tape& tape, const Samples& samples, const Tensor& stream, double scale);
+    Tensor losses(Tape& tape, const Tensor& stream, const Tensor& labels, double scale);
     void reduce();
     double read_sum(Tensor& sum);
     const PipelineSchedule& schedule_of(int microbatches);

@@ -52,11 +52,11 @@ TEST_F(SlowLayoutsTest, ACheckpointGoesOnOnAnyOtherLayout) {
 TEST_F(SlowLayoutsTest, IllegalLayoutsAreRefusedAllAtOnce) {
     const Result result = run(train("run",
                                     {"--set", "mesh.tp=3", "--set", "zero.group=7", "--set", "zero.stage=1", "--set",
-                                     "mesh.pp=2", "--set", "train.batch=7"},
+                                     "mesh.cp=2", "--set", "train.batch=7"},
                                     "6"));
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err,
-                AllOf(HasSubstr("mesh.tp: found 3"), HasSubstr("nearest that can: 2"), HasSubstr("mesh.pp: found 2"),
+                AllOf(HasSubstr("mesh.tp: found 3"), HasSubstr("nearest that can: 2"), HasSubstr("mesh.cp: found 2"),
                       HasSubstr("zero.group: found 7"), HasSubstr("train.batch: found 7")));
     const Result alone = run(train("run", {"--set", "sequence_parallel=true"}));
     EXPECT_EQ(alone.exit_code, 2);

@@ -136,7 +136,7 @@ TEST_F(SlowTrainingTest, OtherRanksResumeAndSaySo) {
     EXPECT_EQ(interrupt("run", train("run", {}), 3, SIGINT).exit_code, 130);
     const Result resumed = run(train("run", {"--resume"}, "4"));
     EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
-    EXPECT_THAT(resumed.err, AllOf(HasSubstr("bits may differ"), HasSubstr("ranks was 2, is 4")));
+    EXPECT_THAT(resumed.err, AllOf(HasSubstr("bits may differ"), HasSubstr("dp was 2, is 4")));
 }
 
 TEST_F(SlowTrainingTest, ALossThatIsNotFiniteStopsEveryRankAndNamesTheStepAndTheLastCheckpoint) {

@@ -255,6 +255,7 @@ TEST(EffectiveRunFile, GivesTheSameJobAgain) {
     job.data.tokenizer_file = "/data/any \"tokenizer\".json";
     job.weights = "/models/any";
     job.data.mask = "/data/any \"mask\"";
+    job.pipeline.schedule_file = "/any \"schedule\"";
     job.run.folder = "/out/any";
     const RunFile back = parse(effective_run_file(job));
     EXPECT_THAT(back.problems, IsEmpty());
