@@ -354,7 +354,7 @@ std::string_view section_title(std::string_view section) {
     if (section == "model") return "the transformer";
     if (section == "data") return "the text it learns from";
     if (section == "mesh") return "how ranks share the work";
-    if (section == "pipeline") return "how the layers are cut over mesh.pp, and in which order stages work";
+    if (section == "pipeline") return "how layers are cut over mesh.pp, and the order of work";
     if (section == "zero") return "what the ranks of dp hold in parts (ZeRO)";
     if (section == "train") return "how it learns";
     if (section == "sample") return "the text it writes at the end";
