@@ -146,6 +146,13 @@ int ranks_of(const BenchStepOptions& options) {
 int bench_step(const BenchStepOptions& options, std::FILE* out) {
     const int ranks = ranks_of(options);
     const Job job = model_job({.model = options.model, .sets = options.sets, .flags = options.flags, .ranks = ranks});
+    // Each product is timed by all ranks at once; stages have different ones.
+    if (job.mesh.pp > 1)
+        throw UserError(
+            "mesh.pp: found {}; accepted by bench step: 1, since stages do not do the same products. A pipeline's "
+            "times: "
+            "cleave schedule --measure, or a trace (--set run.trace_step) of cleave train",
+            job.mesh.pp);
     const int local = comm::under_mpirun() ? comm::process_place().local_count : ranks;
     const int team = team_size(local);
     check_memory(job, ranks, team);

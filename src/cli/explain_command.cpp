@@ -10,6 +10,7 @@
 #include "cli/table_text.h"
 #include "train/dry_run_report.h"
 #include "train/explain.h"
+#include "train/job_layout.h"
 #include "train/layout_notes.h"
 
 namespace cleave::cli {
@@ -89,6 +90,7 @@ void print_header(const Job& job, int ranks, const Explanation& e) {
     fmt::print("batch {} = dp {} x {} x {} of {}\n", job.train.batch, dp,
                counted(e.microbatches, "microbatch", "microbatches"), counted(microbatch_size(job, dp), "sequence"),
                counted(m.context, "token"));
+    if (job.mesh.pp > 1) fmt::print("pipeline of {}: {}\n", counted(job.mesh.pp, "stage"), pipeline_text(job));
     fmt::print("{}\n", notes_text(layout_notes(job, dp)));
 }
 
@@ -96,7 +98,7 @@ void print_parameters(const Explanation& e) {
     std::vector<std::vector<std::string>> rows{{"name", "shape", "placement", "gradient"}};
     for (const ExplainedParameter& p : e.parameters)
         rows.push_back({p.name, to_string(p.shape), p.placement, p.gradient_placement});
-    fmt::print("\nparameters (without ZeRO's cut)\n{}", table_text(rows, 2));
+    fmt::print("\nparameters of its stage (without ZeRO's cut)\n{}", table_text(rows, 2));
 }
 
 void print_explanation(const Explanation& e) {

@@ -8,6 +8,7 @@
 #include "cli/ranks_option.h"
 #include "config/models.h"
 #include "train/dry_run_report.h"
+#include "train/job_layout.h"
 #include "train/layout_notes.h"
 #include "train/saved_activations.h"
 
@@ -115,7 +116,7 @@ class MemoryCommand : public Command {
         if (named ? !has_batch : microbatch_ != 0 && !sets_the_batch())
             sets.push_back(
                 fmt::format("train.batch={}", dp * passes * std::max<std::int64_t>(1, file.job.train.microbatch)));
-        if (passes > 1 && file.job.train.microbatch == 0) sets.push_back("train.microbatch=1");
+        if (passes > 1 && file.job.train.microbatch == 0) sets.emplace_back("train.microbatch=1");
         return model_job({.model = model_,
                           .sets = sets,
                           .flags = flags,
@@ -159,7 +160,7 @@ class MemoryCommand : public Command {
 
     // What is printed above is the stage that needs most.
     void print_stages(const Job& job, int dp) const {
-        fmt::print("  stages of {}, {}\n", job.pipeline.schedule,
+        fmt::print("  {}; {}\n", pipeline_text(job),
                    counted(accumulation(job, dp, job.train.batch), "microbatch", "microbatches"));
         for (std::size_t stage = 0; stage < stages_.size(); ++stage)
             fmt::print("    {:<34} {:>12}   {}\n", fmt::format("stage {}", stage),

@@ -44,7 +44,7 @@ std::shared_ptr<PendingMessage> Engine::start_message(const Tensor& tensor, bool
 }
 
 Tensor Engine::finish(const std::shared_ptr<PendingMessage>& pending) {
-    const Tensor tensor = std::exchange(pending->tensor_, {});
+    Tensor tensor = std::exchange(pending->tensor_, {});
     CLEAVE_CHECK(tensor, "a message was finished twice");
     const double begin = trace_.now();
     complete_message(pending->token_);

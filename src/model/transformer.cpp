@@ -238,8 +238,8 @@ Loss Transformer::chunk_losses(Tape& tape, const Tensor& stream, const Tensor& l
 }
 
 Tensor Transformer::zero_loss() {
-    const Tensor zero = engine_.alloc("loss", {}, sum_over_elements(layouts_.tokens), accumulator_of(compute_),
-                                      MemoryKind::activations);
+    Tensor zero = engine_.alloc("loss", {}, sum_over_elements(layouts_.tokens), accumulator_of(compute_),
+                                MemoryKind::activations);
     engine_.launch(kernels::Fill{0.0}, {zero}, {zero});
     return zero;
 }

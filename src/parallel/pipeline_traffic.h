@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "parallel/pipeline.h"
 
@@ -39,7 +40,9 @@ class PipelineTraffic {
         Direction direction;
         int taker;
         int microbatch;
-        auto operator<=>(const Name&) const = default;
+        friend bool operator<(const Name& a, const Name& b) {
+            return std::tie(a.direction, a.taker, a.microbatch) < std::tie(b.direction, b.taker, b.microbatch);
+        }
     };
     Name put_by(Direction direction, int chunk, int microbatch) const;
     Name taken_by(Direction direction, int chunk, int microbatch) const;

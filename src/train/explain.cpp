@@ -150,12 +150,15 @@ Explanation explain(const Job& job, int ranks, int rank, comm::TransportKind tra
 
     VirtualEngine engine(mesh, rank, transport, team);
     Transformer model = model_of(job, engine);
-    for (const Parameter* p : model.parameters())
+    for (const Parameter* p : model.store().buckets().parameters())
         result.parameters.push_back({p->name, p->shape, to_string(p->layout, mesh), to_string(p->layout.dual(), mesh),
                                      local_shape(p->shape, p->layout, mesh, rank).elements()});
     TrainStep step(engine, model, job);
     engine.trace().start();
-    step.run(counted_microbatches(job, dp, std::min<std::int64_t>(result.microbatches, 2)), 1, job.train.lr);
+    // Of a pipeline all, as its schedule wants them; the passes of the last one are shown.
+    const std::int64_t microbatches =
+        job.mesh.pp > 1 ? result.microbatches : std::min<std::int64_t>(result.microbatches, 2);
+    step.run(counted_microbatches(job, dp, microbatches), 1, job.train.lr);
     PartSorter sorter(result);
     for (const Event& event : engine.trace().events()) sorter.take(event);
     join_alike(result.parts);

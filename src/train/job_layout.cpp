@@ -1,7 +1,10 @@
 #include "train/job_layout.h"
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "base/file.h"
+#include "base/words.h"
 #include "parallel/data_parallel.h"
 #include "parallel/schedule_file.h"
 #include "parallel/schedule_kinds.h"
@@ -84,6 +87,14 @@ PipelineSchedule pipeline_schedule(const Job& job, int microbatches) {
     }
     if (!job.pipeline.schedule_file.empty()) return schedule_in_file(job);
     return make_schedule(schedule_options(job, microbatches));
+}
+
+std::string pipeline_text(const Job& job) {
+    const PipelineForm form = pipeline_form(job);
+    return fmt::format("{}, stages{} with {} layers",
+                       job.pipeline.schedule_file.empty() ? job.pipeline.schedule : job.pipeline.schedule_file,
+                       form.chunks == 1 ? "" : fmt::format(" of {}", counted(form.chunks, "chunk")),
+                       fmt::join(form.layers, "+"));
 }
 
 ScheduleOptions schedule_options(const Job& job, int microbatches) {

@@ -15,6 +15,8 @@ ModelLayouts layouts_of(const Job& job, const Mesh& mesh);
 // How its model is cut by depth (pipeline.layers, or by work), and the order of a step with so many microbatches.
 PipelineForm pipeline_form(const Job& job);
 PipelineSchedule pipeline_schedule(const Job& job, int microbatches);
+// For people: "1f1b, stages with 3+4+4+3 layers".
+std::string pipeline_text(const Job& job);
 ScheduleOptions schedule_options(const Job& job, int microbatches);
 
 // How long the head of its model takes, in layers, by their matrix products.

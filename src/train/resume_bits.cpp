@@ -14,6 +14,7 @@ namespace cleave {
 namespace {
 
 constexpr std::string_view kUnknown = "not recorded";
+constexpr const char* kPlainOrder = "microbatch by microbatch";
 
 using Sources = std::vector<std::pair<std::string_view, std::string>>;
 
@@ -38,16 +39,15 @@ std::string summed_first(const Job& job, int dp) {
 // In which order a parameter's gradient is added, as far as the pipeline says: microbatch after microbatch, but where
 // two stages own it, or two chunks of a stage use it in the order of the schedule.
 std::string adding_order(const Job& job) {
-    const std::string plain = "microbatch by microbatch";
-    if (job.mesh.pp == 1 && !job.model.tied_embeddings) return plain;
-    const std::string table = plain + ", the tied table's two uses ";
+    const std::string table = std::string(kPlainOrder) + ", the tied table's two uses ";
+    if (job.mesh.pp == 1 && !job.model.tied_embeddings) return kPlainOrder;
     if (job.mesh.pp == 1) return table + "in turn";
     // A file that is gone, of a checkpoint's job, is another order.
     if (!job.pipeline.schedule_file.empty()) return "as " + job.pipeline.schedule_file + " says";
     const ScheduleKind* kind = find_schedule_kind(job.pipeline.schedule);
     if (kind == nullptr) return job.pipeline.schedule;
     if (kind->route == Route::mirrored) return "in two halves of the microbatches";
-    if (!job.model.tied_embeddings) return plain;
+    if (!job.model.tied_embeddings) return kPlainOrder;
     if (kind->route == Route::round_robin) return table + "apart";
     return table + fmt::format("as {} of {} has them", kind->name, counted(job.mesh.pp, "stage"));
 }

@@ -43,7 +43,7 @@ class Measurer {
           options_(options),
           world_(world),
           engine_(mesh, world, options.team),
-          model_(engine_, job.model, layouts_of(job, mesh), job.train.dtype, zero_options(job)),
+          model_(model_of(job, engine_)),
           step_(engine_, model_, job) {
         model_.initialize(static_cast<std::uint64_t>(job.train.seed));
         const AxisId axis = mesh.axis("dp");

@@ -1,7 +1,5 @@
 #include "train/training_run.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -100,15 +98,6 @@ std::string chunks_text(const Job& job, int dp) {
     return fmt::format(", sent in {}", counted(communication_chunks(job, dp), "chunk"));
 }
 
-// The layers of each part of the model, "3+4+4+3 layers".
-std::string pipeline_text(const Job& job) {
-    if (job.mesh.pp == 1) return "";
-    const PipelineForm form = pipeline_form(job);
-    const std::string chunks = form.chunks == 1 ? "" : fmt::format(" of {}", counted(form.chunks, "chunk"));
-    return fmt::format("; pp {}: {}, stages{} with {} layers", job.mesh.pp, job.pipeline.schedule, chunks,
-                       fmt::join(form.layers, "+"));
-}
-
 // What is cut along dp, tp and pp.
 std::string placements_text(const Job& job, int dp) {
     const Job::Zero& zero = job.zero;
@@ -126,7 +115,7 @@ std::string placements_text(const Job& job, int dp) {
                                                   chunks_text(job, dp);
     const std::string reduced = zero.reduce == ZeroReduce::step ? ", gradients reduced once a step" : "";
     return fmt::format("batch S(0) along dp, {}{}{}{}{}", kOfStage[static_cast<std::size_t>(zero.stage)], text, reduced,
-                       tp, pipeline_text(job));
+                       tp, job.mesh.pp == 1 ? "" : fmt::format("; pp {}: {}", job.mesh.pp, pipeline_text(job)));
 }
 
 }  // namespace

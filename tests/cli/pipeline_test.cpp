@@ -100,5 +100,30 @@ TEST_F(SlowPipelineRunTest, WhatCannotBeIsRefusedWithWhatCan) {
     EXPECT_THAT(refused({"mesh.pp=2"}, "3"), AllOf(HasSubstr("mesh.pp: found 2"), HasSubstr("--ranks 2 or 4")));
 }
 
+TEST_F(SlowPipelineRunTest, OtherCommandsKnowOfStages) {
+    const auto cleave = [&](Words words) {
+        words.insert(words.begin(), CLEAVE_PROGRAM);
+        for (const char* set : {"mesh.pp=2", "model.layers=4", "train.microbatch=1"})
+            words.insert(words.end(), {"--set", set});
+        return run(words);
+    };
+    const Result bench = cleave({"bench", "step", "runs/tiny.toml", "--ranks", "2"});
+    EXPECT_EQ(bench.exit_code, 2);
+    EXPECT_THAT(bench.err, HasSubstr("mesh.pp: found 2; accepted by bench step: 1"));
+    const Result explained = cleave({"explain", "runs/tiny.toml", "--ranks", "2", "--rank", "1"});
+    ASSERT_EQ(explained.exit_code, 0) << explained.err;
+    EXPECT_THAT(explained.out, AllOf(HasSubstr("pipeline of 2 stages: 1f1b, stages with 2+2 layers"),
+                                     HasSubstr("transformer.h.2.ln_1.weight"), HasSubstr("recv"),
+                                     testing::Not(HasSubstr("transformer.h.1.ln_1.weight"))));
+    const Result dual = cleave({"explain", "runs/tiny.toml", "--ranks", "2", "--set", "pipeline.schedule=dualpipe"});
+    EXPECT_EQ(dual.exit_code, 0) << dual.err;
+    const Result memory = cleave({"memory", "runs/tiny.toml"});
+    ASSERT_EQ(memory.exit_code, 0) << memory.err;
+    EXPECT_THAT(memory.out, AllOf(HasSubstr("1f1b, stages with 2+2 layers; 8 microbatches"), HasSubstr("stage 1")));
+    const Result proof = cleave({"verify", "runs/tiny.toml", "--ranks", "4", "--set", "pipeline.schedule=zbv"});
+    ASSERT_EQ(proof.exit_code, 0) << proof.err;
+    EXPECT_THAT(proof.out, HasSubstr("equal: 4 ranks train this model as one rank does"));
+}
+
 }  // namespace
 }  // namespace cleave::test
