@@ -40,7 +40,7 @@ struct Job {
         std::string schedule = "1f1b";  // a kind (parallel/schedule_kinds.h)
         std::string schedule_file;      // or one in a file (parallel/schedule_file.h)
         int chunks = 0;                 // virtual stages of a stage; 0 = the schedule's own
-        std::string layers;             // of each virtual stage, "3,4,4,3"; empty = as evenly as possible
+        std::string layers;             // of each virtual stage, "3,4,4,3"; empty = by work
     };
     struct Train {
         std::int64_t steps = 2000;

@@ -215,8 +215,8 @@ void add_pipeline(std::vector<Key>& keys, Job::Pipeline& p) {
              "as the schedule says",
              &p.chunks, from_zero(1 << 10), bits},
             {"pipeline.layers",
-             "layers of each part of the model, from the first to the last, as in \"3,4,4,3\"; empty = as "
-             "evenly as possible, the first and the last part with the fewer ones",
+             "layers of each part of the model, from the first to the last, as in \"3,4,4,3\"; empty = so "
+             "that all parts have about as much work, where the head counts as the layers that take as long",
              &p.layers, kAny, accept},
         });
 }
